@@ -1,0 +1,7 @@
+/* version.h - the version of all programs; a change of output bytes changes it. */
+#ifndef BASE_VERSION_H
+#define BASE_VERSION_H
+
+#define KS_VERSION "0.1.0"
+
+#endif
