@@ -253,6 +253,7 @@ static void spoil(struct buf *b)
 /* --- promises ------------------------------------------------------------- */
 
 static unsigned long rounds, accepted;
+static const struct buf *under_test;
 
 static _Noreturn void broken(const char *promise, const char *line, size_t len)
 {
@@ -261,6 +262,13 @@ static _Noreturn void broken(const char *promise, const char *line, size_t len)
 	putchar('\n');
 	fflush(stdout);
 	_exit(1);
+}
+
+/* A bug() on the way: its own message went where all of row/'s go. */
+static void stopped(void)
+{
+	if (under_test)
+		broken("a BUG ended the program", under_test->data, under_test->len);
 }
 
 /* Reads a line and appends it as printed; false for a bad row. */
@@ -346,6 +354,7 @@ int main(int argc, char **argv)
 #endif
 	if (!freopen("/dev/null", "w", stderr))
 		die_errno("cannot open '/dev/null'");
+	atexit(stopped);
 	end = time(NULL) + seconds;
 	for (rounds = 0; time(NULL) < end; rounds++) {
 		struct buf row = {0};
@@ -358,7 +367,9 @@ int main(int argc, char **argv)
 		for (i = 0; i < faults; i++)
 			spoil(&row);
 		rng = rng_make(rng_mix2(seed, rounds), "test");
+		under_test = &row;
 		test(&row, !faults);
+		under_test = NULL;
 		buf_free(&row);
 	}
 	printf("%lu rounds, %lu rows accepted\n", rounds, accepted);

@@ -45,6 +45,7 @@ lead_open(struct world *w, int reserve)
 {
 	w->state[STATE_LEADER] = -1;
 	w->reserve = reserve;
+	w->emergency = 4;
 	say_plan(w);
 	for (int i = 0; i < w->e->n_assignments; i++) {
 		const struct assignment *as = &w->e->assignments[i];
@@ -113,8 +114,10 @@ lead_goes_on(struct world *w)
 {
 	if (w->now > w->deadline)
 		return false;
-	if (w->reserve < 1 && w->now < least_seconds)
+	if (w->reserve < 1 && w->now < least_seconds && w->emergency > 0) {
 		w->reserve = 2;
+		w->emergency -= 2;
+	}
 	return w->reserve > 0;
 }
 

@@ -9,13 +9,13 @@ static void
 plan(struct world *w)
 {
 	w->e->agents[w->e->n_agents - 1].role = word_name(ROLE_VERIFIER);
-	lead_assign(w, w->e->n_agents > 14 ? 1 : 2, false);
+	lead_assign(w, w->e->n_agents > 10 ? 1 : 2, false);
 }
 
 static void
 start(struct world *w)
 {
-	lead_open(w, 6 + w->e->n_agents / 2);
+	lead_open(w, 4 + w->e->n_agents / 2);
 }
 
 static void
@@ -60,5 +60,6 @@ idle(struct world *w)
 const struct scenario scenario_campaign = {
 	.name = "campaign",
 	.min_agents = 5, .max_agents = 20,
+	.wander = 0.85,
 	.plan = plan, .start = start, .resulted = resulted, .idle = idle, .call = call,
 };

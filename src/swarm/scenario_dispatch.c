@@ -13,7 +13,7 @@ plan(struct world *w)
 static void
 start(struct world *w)
 {
-	lead_open(w, 3 + 2 * w->e->n_agents);
+	lead_open(w, 3 + w->e->n_agents);
 }
 
 static void
@@ -50,5 +50,6 @@ idle(struct world *w)
 const struct scenario scenario_dispatch = {
 	.name = "dispatch",
 	.min_agents = 2, .max_agents = 8,
+	.wander = 0.85,
 	.plan = plan, .start = start, .resulted = resulted, .idle = idle,
 };

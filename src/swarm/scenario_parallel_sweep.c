@@ -13,7 +13,7 @@ plan(struct world *w)
 static void
 start(struct world *w)
 {
-	lead_open(w, 8);
+	lead_open(w, 7);
 }
 
 static void
@@ -49,5 +49,6 @@ idle(struct world *w)
 const struct scenario scenario_parallel_sweep = {
 	.name = "parallel_sweep",
 	.min_agents = 4, .max_agents = 20,
+	.wander = 0.25,
 	.plan = plan, .start = start, .resulted = resulted, .idle = idle,
 };

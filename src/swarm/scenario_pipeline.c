@@ -122,5 +122,6 @@ idle(struct world *w)
 const struct scenario scenario_pipeline = {
 	.name = "pipeline",
 	.min_agents = 3, .max_agents = 6,
+	.wander = 0.85,
 	.plan = plan, .start = start, .submitted = submitted, .resulted = resulted, .idle = idle, .call = call,
 };

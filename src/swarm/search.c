@@ -286,6 +286,16 @@ relief(int limiter, const struct terms *a, const struct terms *b)
 	}
 }
 
+static bool
+any_relief(const struct member *m, const struct sight *from, const struct neighbour *list, int n)
+{
+	for (int i = 0; i < n; i++) {
+		if (model_relieves((enum limiter)m->limiter, &from->terms, &list[i].sight.terms))
+			return true;
+	}
+	return false;
+}
+
 /* Index of the neighbour to go to; *aimed tells whether it is one against the
  * limiter. */
 static int
@@ -297,7 +307,7 @@ choose(struct world *w, struct member *m, const struct sight *from, const struct
 
 	*aimed = false;
 	(void)w;
-	if (m->limiter < 0 || rng_unit(&m->rng) > 0.25 + 0.75 * skill)
+	if (m->limiter < 0 || rng_unit(&m->rng) > 0.6 + 0.4 * skill)
 		return (int)rng_below(&m->rng, (uint64_t)n);
 	for (int i = 0; i < n; i++) {
 		if (model_relieves((enum limiter)m->limiter, &from->terms, &list[i].sight.terms))
@@ -386,10 +396,20 @@ explore(struct world *w, int member, int base, struct neighbour *out, bool *aime
 	add_steps(w, member, &from->config, list, &n);
 	if (m->variant >= 0 && m->variant != from->config.variant)
 		add_entries(w, member, m->variant, base < 0 && m->last < 0 ? 1 : 3, list, &n);
-	if (m->variant < 0 || rng_unit(&m->rng) < 0.2 || !n)
-		add_entries(w, member, assignable[rng_below(&m->rng, (uint64_t)n_assignable)], 2, list, &n);
+	/* Who has been elsewhere thinks of it again, and anybody may look aside
+	 * once something runs. */
+	if (m->home != m->variant && m->home >= 0 && m->home != from->config.variant)
+		add_entries(w, member, m->home, 2, list, &n);
+	if (m->variant < 0 || !n || (base >= 0 && rng_unit(&m->rng) < w->scenario->wander))
+		add_entries(w, member, assignable[rng_below(&m->rng, (uint64_t)n_assignable)], 3, list, &n);
 	for (int tries = 0; !n && tries < 8; tries++)
 		add_entries(w, member, assignable[rng_below(&m->rng, (uint64_t)n_assignable)], 4, list, &n);
+	/* Nothing near helps: the better agent looks through the other variants
+	 * for what would. */
+	if (m->limiter >= 0 && !any_relief(m, from, list, n) && rng_unit(&m->rng) < m->agent->skill) {
+		for (int i = 0; i < n_assignable; i++)
+			add_entries(w, member, assignable[i], 2, list, &n);
+	}
 	if (!n)
 		return false;
 	*out = list[choose(w, m, from, list, n, aimed)];
@@ -402,7 +422,7 @@ search_propose(struct world *w, int member)
 	struct member *m = &w->members[member];
 	struct candidate *c = &w->candidates[w->n_candidates];
 	const struct candidate *last = m->last < 0 ? NULL : &w->candidates[m->last];
-	double chance = 0.30 - 0.24 * m->agent->skill;
+	double chance = 0.34 - 0.27 * m->agent->skill;
 	struct neighbour nb;
 	bool aimed = false, repair = false;
 	int parent = m->base;

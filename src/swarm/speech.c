@@ -334,7 +334,7 @@ say_plan(struct world *w)
 	struct episode *e = w->e;
 	struct message *m = world_message(w, KIND_PLAN, lead, lead, NULL);
 	struct facts f = open_facts(w);
-	int64_t tries = w->reserve;
+	int64_t kept = w->reserve + w->emergency, tries = kept;
 
 	for (int i = 0; i < e->n_assignments; i++) {
 		m->assignments[m->n_assignments++] = e->assignments[i];
@@ -344,7 +344,7 @@ say_plan(struct world *w)
 	fact_task(w, &f);
 	fact(&f, "n", "%d", e->n_agents);
 	fact_tries(&f, "tries", tries);
-	fact_tries(&f, "reserve", w->reserve);
+	fact_tries(&f, "reserve", kept);
 	fact(&f, "minutes", "%lld", (long long)w->deadline / 60);
 	fact(&f, "impl", "%s", impl_name(w->problem.impl));
 	m->text = phrase(&f, &w->words,

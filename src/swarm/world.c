@@ -51,7 +51,7 @@ world_open(struct episode *e, const struct scenario *s, struct arena *a)
 	w->rng = rng_make(e->task.seed, "lead");
 	w->words = rng_make(e->task.seed, "words");
 	w->now = w->gpu_free = 0;
-	w->n_members = w->n_candidates = w->n_events = w->seq = w->round = w->reserve = 0;
+	w->n_members = w->n_candidates = w->n_events = w->seq = w->round = w->reserve = w->emergency = 0;
 	memset(w->state, 0, sizeof w->state);
 	search_variants(w);
 	return w;
@@ -265,7 +265,7 @@ swarm_play(struct episode *e, struct arena *a)
 	w->deadline = 7200 + 300 * (int64_t)rng_below(&w->rng, 31);
 	w->n_members = e->n_agents;
 	for (int i = 0; i < e->n_agents; i++) {
-		w->members[i] = (struct member){.agent = &e->agents[i], .variant = -1, .base = -1, .last = -1,
+		w->members[i] = (struct member){.agent = &e->agents[i], .variant = -1, .home = -1, .base = -1, .last = -1,
 		                                .limiter = -1};
 		w->members[i].rng = rng_make(rng_mix2(e->task.seed, (uint64_t)i), "agent");
 	}
@@ -275,7 +275,7 @@ swarm_play(struct episode *e, struct arena *a)
 
 		for (int v = 0; v < w->n_variants; v++) {
 			if (member >= 0 && strcmp(w->variants[v].kernel->variant, as->variant) == 0) {
-				w->members[member].variant = v;
+				w->members[member].variant = w->members[member].home = v;
 				search_whole_region(w, member);
 			}
 		}

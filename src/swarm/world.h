@@ -65,6 +65,7 @@ struct candidate {
 struct member {
 	struct agent *agent;
 	int variant;         /* assigned; -1: free */
+	int home;            /* the one it was assigned first */
 	unsigned mask[KERNEL_MAX_PARAMS]; /* its region: allowed values, by bit */
 	int tries;           /* left */
 	int base;            /* the candidate it builds on, -1: the baseline */
@@ -79,6 +80,7 @@ struct world;
 struct scenario {
 	const char *name;
 	int min_agents, max_agents;
+	double wander;       /* chance to look at a variant that is nobody's order */
 	/* Roles and assignments of e->agents[0 … n_agents). */
 	void (*plan)(struct world *w);
 	void (*start)(struct world *w);
@@ -118,6 +120,7 @@ struct world {
 	struct event events[4 * MAX_CANDIDATES];
 	int round;           /* the scenario's own */
 	int reserve;         /* tries the lead has kept back */
+	int emergency;       /* more of them, for an episode that would end too early */
 	int state[16];       /* the scenario's own */
 };
 

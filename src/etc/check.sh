@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# check.sh FILE…: what machines can say about our sources. Every tool looks at
+# everything before the first complaint ends it.
+set -euo pipefail
+bad=0
+say() {
+	echo "check: $1"
+	bad=1
+}
+
+clang-format --dry-run --Werror "$@" || say "clang-format has other wishes: make format"
+
+mapfile -t scripts < <(git ls-files -co --exclude-standard | grep -E '\.(sh|bash)$|^\.ci/run$')
+shellcheck -x "${scripts[@]}" || say "shellcheck"
+mapfile -t suites < <(git ls-files -co --exclude-standard | grep -E '\.bats$')
+shellcheck -s bats -e SC1091,SC2030,SC2031,SC2034,SC2154,SC2314,SC2315 "${suites[@]}" || say "shellcheck of the tests"
+
+sources=()
+for f in "$@"; do
+	[[ $f != *.c || $f == tests/* ]] || sources+=("$f")
+done
+cppcheck -q --std=c11 --error-exitcode=1 --inline-suppr --enable=warning,performance,portability \
+	--suppress=missingIncludeSystem --suppress=normalCheckLevelMaxBranches -Isrc -I"$BUILD" "${sources[@]}" || say "cppcheck"
+
+# The other compiler warns of other things.
+other=clang
+[[ $CC != clang* ]] || other=gcc
+for f in "${sources[@]}"; do
+	# shellcheck disable=SC2086
+	"$other" $STRICT -fsyntax-only "$f" || say "$other: $f"
+done
+exit "$bad"

@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# perf.sh: how fast the programs are on this machine, side by side in one run,
+# and how the whole build compares with one pass of jq and of a bare cJSON loop
+# over its result. SCALE=10 also builds ten times as many episodes (needs 8 GB).
+set -euo pipefail
+export PATH=$BIN:$PATH LC_ALL=C
+d=$BUILD/perf
+rm -rf "$d"
+mkdir -p "$d"
+trap 'rm -rf "$d"' EXIT
+rows=${ROWS:-600}
+
+# timed COMMAND…: runs it, stdout to $to; sets $wall (s) and $peak (MB).
+to=$d/out
+timed() {
+	/usr/bin/time -o "$d/time" -f '%e %M' "$@" >"$to"
+	read -r wall peak <"$d/time"
+	peak=$(awk -v k="$peak" 'BEGIN { printf "%.1f", k / 1024 }')
+}
+
+# line NAME ROWS BYTES: a line of the table.
+line() {
+	awk -v n="$1" -v r="$2" -v b="$3" -v w="$wall" -v p="$peak" 'BEGIN {
+		t = w < 0.01 ? 0.01 : w
+		printf "%-44s %8.2f %9.0f %9.1f %8s\n", n, w, r / t, b / t / 1e6, p }'
+}
+
+printf '# %s rows; %s; %s cores; MB/s of rows in or out, whichever is more\n' "$rows" \
+	"$(taskgen --version | sed 's/.*(\(.*\))/\1/')" "$(nproc)"
+printf '%-44s %8s %9s %9s %8s\n' '# program' 's' 'rows/s' 'MB/s' 'peak MB'
+
+bytes() { stat -c %s "$@" | awk '{ if ($1 > m) m = $1 } END { print m }'; }
+timed taskgen -n "$rows"
+mv "$d/out" "$d/taskgen"
+line taskgen "$rows" "$(bytes "$d/taskgen")"
+before=taskgen
+for p in plan simulate score reward; do
+	timed "$p" "$d/$before"
+	mv "$d/out" "$d/$p"
+	line "$p" "$rows" "$(bytes "$d/$before" "$d/$p")"
+	before=$p
+done
+timed lint --census "$d/reward" || true
+line 'lint --census' "$rows" "$(bytes "$d/reward")"
+timed stats "$d/reward"
+line stats "$rows" "$(bytes "$d/reward")"
+timed shard --join "$d/reward"
+line 'shard --join' "$rows" "$(bytes "$d/reward")"
+timed space --sample 50 "$d/taskgen"
+mv "$d/out" "$d/space"
+line 'space --sample 50' "$(wc -l <"$d/space")" "$(bytes "$d/space")"
+timed simulate --candidates "$d/space"
+line 'simulate --candidates' "$(wc -l <"$d/space")" "$(bytes "$d/out")"
+timed bash -o pipefail -c "taskgen -n $rows | plan | simulate | score | reward"
+line 'the chain, a pipe' "$rows" "$(bytes "$d/out")"
+rm -f "$d/taskgen" "$d/plan" "$d/simulate" "$d/score" "$d/reward" "$d/space" "$d/out"
+
+# compare EPISODES: the build, jq and cJSON over the same rows.
+compare() {
+	local set=$d/set build jq_wall
+	timed make --no-print-directory -f pipeline.mk BIN="$BIN" OUT="$set" EPISODES="$1" JOBS="$JOBS"
+	build=$wall
+	line "make dataset EPISODES=$1" "$1" "$(bytes "$set/episodes.jsonl")"
+	to=/dev/null
+	timed jq -c . "$set/episodes.jsonl"
+	jq_wall=$wall
+	line "jq -c . episodes.jsonl >/dev/null" "$1" "$(bytes "$set/episodes.jsonl")"
+	timed "$BUILD/cjson_loop" <"$set/episodes.jsonl"
+	line "a bare cJSON loop over it" "$1" "$(bytes "$set/episodes.jsonl")"
+	to=$d/out
+	awk -v b="$build" -v j="$jq_wall" -v c="$wall" 'BEGIN {
+		printf "# the build takes %.2f of the time of jq, %.2f of that of the cJSON loop\n", b / j, b / c }'
+	took=$build
+	rm -rf "$set"
+}
+compare 2400
+if ((${SCALE:-1} > 1)); then
+	one=$took
+	compare $((2400 * SCALE))
+	awk -v a="$one" -v b="$took" -v s="$SCALE" 'BEGIN { printf "# %d times the episodes take %.1f times as long\n", s, b / a }'
+fi

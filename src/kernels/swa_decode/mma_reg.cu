@@ -1,0 +1,275 @@
+// Windowed attention on the tensor cores without staging: 16-byte loads land in registers in the very order in which
+// mma.sync m16n8k16 wants K and V, because the order of the summed index may be chosen freely. Keys (then dims of V)
+// form the 16 rows, the query heads of a group the 8 columns, so each key of the window is read once per group. Warps
+// stream their own keys with no barrier; the last block of a group to finish joins the slices in the same launch.
+//! idea window keys on mma.sync with fragments loaded straight from global memory
+//! says vector_type: no operator "=" matches these operands
+//! says window_type: expression must have class type but it has type "const int"
+//! says shuffle_args: no instance of overloaded function "__shfl_xor_sync" matches the argument list
+//! says index_scope: expression must have pointer-to-object type but it has type "float"
+//! says kernel_name: identifier "split_kernel" is undefined
+//! legal D == 64 || D == 128 || D == 256
+//! kernel grid=B*HKV*cdiv(H/HKV,kRows)*kSplits block=32*kWarps smem=kRows*(8*kWarps+4*D)+4 regs=30+D*7/8+(kKeys/16-1)*(8+D/2)+(kRows/8-1)*(10+D*2/5) read=4*min(S,W)*D*B*HKV*cdiv(H/HKV,kRows) write=4*B*H*kSplits*D inflight=kWarps*kKeys*D*3 ops=B*HKV*cdiv(H/HKV,kRows)*min(S,W)*(D*7/4+160) chain=min(S,W)/(kSplits*kWarps*kKeys)*(LAT+kKeys*D/8)+LAT+600+kSplits*60
+//! dtype bf16: #include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+#include <math.h>
+#include <stdint.h>
+
+//! dtype bf16: using elem = __nv_bfloat16;
+using elem = __half;
+
+//! param 1 2 4 8
+constexpr int kWarps = 4;
+//! param 8 16
+constexpr int kRows = 8;  // query heads per block, 8 columns of mma each
+//! param 16 32
+constexpr int kKeys = 16;  // keys per step of a warp
+//! param 1 2 4 8 16 32 64
+constexpr int kSplits = 16;
+constexpr float kNoKey = -1e30f;  // finite, so that the difference of two empty maxima is 0
+
+static __device__ __forceinline__ void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  asm volatile(
+      //! dtype bf16: "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+static __device__ __forceinline__ uint32_t transpose(uint32_t x) {  // an 8 x 8 matrix of 16-bit values over the warp
+  uint32_t y;
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(y) : "r"(x));
+  return y;
+}
+static __device__ __forceinline__ uint32_t pack(float lo, float hi) {
+  //! dtype bf16: const __nv_bfloat162 h = __floats2bfloat162_rn(lo, hi);
+  const __half2 h = __floats2half2_rn(lo, hi);
+  return *reinterpret_cast<const uint32_t *>(&h);
+}
+static __device__ __forceinline__ uint32_t word(const uint4 &x, int i) {
+  return i == 0 ? x.x : i == 1 ? x.y : i == 2 ? x.z : x.w;
+}
+// Number t of rows a and b side by side: the operand for two neighbouring keys.
+static __device__ __forceinline__ uint32_t zip(const uint4 &a, const uint4 &b, int t) {
+  return __byte_perm(word(a, t / 2), word(b, t / 2), t % 2 ? 0x7632 : 0x5410);
+}
+
+template <int D>
+static __global__ void __launch_bounds__(32 * kWarps)
+    decode_kernel(const elem *__restrict__ q, const elem *__restrict__ k, const elem *__restrict__ v,
+                  elem *__restrict__ o, unsigned *ticket, float2 *part_ml, float *part_o, int H, int HKV, int S, int W,
+                  float scale) {
+  constexpr int kCols = kRows / 8;                // column tiles
+  constexpr int kSteps = D / 16;                  // k16 steps of a score
+  constexpr int kRun = 8;                         // consecutive dims of V per lane
+  constexpr int kRuns = D / (8 * kRun);
+  constexpr int kGroups = kKeys / 16;
+  __shared__ float sm_m[kWarps][kRows], sm_l[kWarps][kRows], sm_o[kRows][D];
+  __shared__ unsigned sm_last;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, c = lane % 4;
+  const int group = H / HKV, head_blocks = (group + kRows - 1) / kRows;
+  const int pair = blockIdx.x / head_blocks, first = blockIdx.x % head_blocks * kRows;
+  const int heads = min(kRows, group - first);
+  //! fault kv_head_modulo wrong when HKV > 1 && HKV < H: const int row0 = pair / HKV * H + pair % HKV + first * HKV, row_step = HKV;
+  const int row0 = pair / HKV * H + pair % HKV * group + first, row_step = 1;
+
+  // Query fragments; columns past the last head repeat it and are never stored.
+  uint2 qb[kCols][kSteps];
+#pragma unroll
+  for (int r = 0; r < kCols; ++r) {
+    const elem *qp = q + (size_t)(row0 + min(g + 8 * r, heads - 1) * row_step) * D;
+#pragma unroll
+    for (int s = 0; s < kSteps; ++s)
+      //! fault vector_type compile: qb[r][s] = *reinterpret_cast<const uint4 *>(qp + s / 2 * 32 + 8 * c);
+      qb[r][s] = *reinterpret_cast<const uint2 *>(qp + s / 2 * 32 + 8 * c + 4 * (s % 2));
+  }
+  float acc[kRuns][kRun / 2][kCols][4] = {}, m[kCols][2], l[kCols][2];
+#pragma unroll
+  for (int r = 0; r < 2 * kCols; ++r) m[r / 2][r % 2] = kNoKey, l[r / 2][r % 2] = 0.0f;
+
+  //! fault window_ignored wrong when S > W: const int lo = 0, L = S - lo;
+  //! fault one_too_narrow wrong when S >= W && W >= 2: const int lo = max(0, S - W + 1), L = S - lo;
+  //! fault window_type compile: const int lo = max(0, S - W), L = S - lo.x;
+  const int lo = max(0, S - W), L = S - lo;
+  const int tiles = ((L + kKeys - 1) / kKeys + kSplits - 1) / kSplits;
+  const int begin = blockIdx.y * tiles * kKeys;
+  //! fault last_key wrong when min(S, W) >= 2: const int end = min(L - 1, begin + tiles * kKeys);
+  const int end = min(L, begin + tiles * kKeys);
+  const elem *kp = k + ((size_t)pair * S + lo) * D + 8 * c;
+  const elem *vp = v + ((size_t)pair * S + lo) * D + kRun * g;
+  uint4 kf[kGroups][2][kSteps / 2], vf[kGroups][4][kRuns];
+  auto load_k = [&](int j0) {
+#pragma unroll
+    for (int n = 0; n < 2 * kGroups; ++n) {
+      const elem *row = kp + (size_t)min(j0 + 8 * n + g, end - 1) * D;
+#pragma unroll
+      for (int i = 0; i < kSteps / 2; ++i)
+        kf[n / 2][n % 2][i] = __ldg(reinterpret_cast<const uint4 *>(row + 32 * i));
+    }
+  };
+  auto load_v = [&](int j0) {
+#pragma unroll
+    for (int n = 0; n < 4 * kGroups; ++n) {
+      const int key = n / 4 * 16 + n % 4 / 2 * 8 + 2 * c + n % 2;
+      const elem *row = vp + (size_t)min(j0 + key, end - 1) * D;
+#pragma unroll
+      for (int i = 0; i < kRuns; ++i)
+        vf[n / 4][n % 4][i] = __ldg(reinterpret_cast<const uint4 *>(row + 8 * kRun * i));
+    }
+  };
+
+  int j0 = begin + warp * kKeys;
+  if (j0 < end) load_k(j0);
+  for (; j0 < end; j0 += kWarps * kKeys) {
+    load_v(j0);
+    float s[kGroups][kCols][4] = {};
+#pragma unroll
+    for (int n = 0; n < kGroups; ++n)
+#pragma unroll
+      for (int st = 0; st < kSteps; ++st) {
+        const uint4 &lo_key = kf[n][0][st / 2], &hi_key = kf[n][1][st / 2];  // keys g and g + 8
+        const uint32_t a[4] = {word(lo_key, st % 2 * 2), word(hi_key, st % 2 * 2), word(lo_key, st % 2 * 2 + 1),
+                               word(hi_key, st % 2 * 2 + 1)};
+#pragma unroll
+        for (int r = 0; r < kCols; ++r) mma(s[n][r], a, qb[r][st].x, qb[r][st].y);
+      }
+    // The registers of K are free: the next tile is on its way while softmax and the second product run.
+    if (j0 + kWarps * kKeys < end) load_k(j0 + kWarps * kKeys);
+
+    uint32_t p[kGroups][kCols][2];
+#pragma unroll
+    for (int r = 0; r < kCols; ++r) {
+      float keep[2];
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {  // columns 2c and 2c + 1
+        float m_new = m[r][e];
+#pragma unroll
+        for (int n = 0; n < 2 * kGroups; ++n) {
+          float &x = s[n / 2][r][n % 2 * 2 + e];
+          //! fault unscaled wrong when min(S, W) >= 2: x = j0 + 8 * n + g < end ? x * 1.44269504f : -INFINITY;
+          x = j0 + 8 * n + g < end ? x * scale : -INFINITY;
+          m_new = fmaxf(m_new, x);
+        }
+        m_new = fmaxf(m_new, __shfl_xor_sync(0xffffffffu, m_new, 4));
+        //! fault shuffle_args compile: m_new = fmaxf(m_new, __shfl_xor_sync(m_new, 8));
+        m_new = fmaxf(m_new, __shfl_xor_sync(0xffffffffu, m_new, 8));
+        m_new = fmaxf(m_new, __shfl_xor_sync(0xffffffffu, m_new, 16));
+        //! fault no_rescale wrong when B * H >= 8 && cdiv(cdiv(min(S, W), kKeys), kSplits) > kWarps: keep[e] = m[r][e] > kNoKey ? 1.0f : 0.0f;
+        keep[e] = exp2f(m[r][e] - m_new);
+        m[r][e] = m_new;
+        l[r][e] *= keep[e];
+#pragma unroll
+        for (int n = 0; n < 2 * kGroups; ++n) {
+          float &x = s[n / 2][r][n % 2 * 2 + e];
+          x = exp2f(x - m_new);
+          l[r][e] += x;
+        }
+      }
+#pragma unroll
+      for (int n = 0; n < kGroups; ++n) {  // keys by heads becomes heads by keys, the layout of the second operand
+        p[n][r][0] = transpose(pack(s[n][r][0], s[n][r][1]));
+        p[n][r][1] = transpose(pack(s[n][r][2], s[n][r][3]));
+      }
+#pragma unroll
+      for (int i = 0; i < kRuns * kRun * 2; ++i)
+        //! fault index_scope compile: acc[i / (2 * kRun)][i / 4 % (kRun / 2)][r][i % 4] *= scale[i % 2];
+        acc[i / (2 * kRun)][i / 4 % (kRun / 2)][r][i % 4] *= keep[i % 2];
+    }
+#pragma unroll
+    for (int n = 0; n < kGroups; ++n)
+#pragma unroll
+      for (int i = 0; i < kRuns; ++i)
+#pragma unroll
+        for (int t = 0; t < kRun; t += 2) {
+          const uint32_t a[4] = {zip(vf[n][0][i], vf[n][1][i], t), zip(vf[n][0][i], vf[n][1][i], t + 1),
+                                 zip(vf[n][2][i], vf[n][3][i], t), zip(vf[n][2][i], vf[n][3][i], t + 1)};
+#pragma unroll
+          for (int r = 0; r < kCols; ++r) mma(acc[i][t / 2][r], a, p[n][r][0], p[n][r][1]);
+        }
+  }
+
+  // Join the warps: common maximum, then each warp adds its rescaled columns in turn.
+#pragma unroll
+  for (int i = 0; i < 2 * kCols; ++i) {
+    float &x = l[i / 2][i % 2];
+#pragma unroll
+    for (int off = 4; off < 32; off *= 2) x += __shfl_xor_sync(0xffffffffu, x, off);
+    if (g == 0) sm_m[warp][i / 2 * 8 + 2 * c + i % 2] = m[i / 2][i % 2];
+  }
+  __syncthreads();
+  float weight[kCols][2];
+#pragma unroll
+  for (int i = 0; i < 2 * kCols; ++i) {
+    const int h = i / 2 * 8 + 2 * c + i % 2;
+    float top = kNoKey;
+    for (int w = 0; w < kWarps; ++w) top = fmaxf(top, sm_m[w][h]);
+    weight[i / 2][i % 2] = exp2f(m[i / 2][i % 2] - top);
+    if (g == 0) sm_l[warp][h] = l[i / 2][i % 2] * weight[i / 2][i % 2];
+  }
+  for (int w = 0; w < kWarps; ++w) {
+    if (warp == w)
+#pragma unroll
+      for (int i = 0; i < kRuns * kRun * kCols * 2; ++i) {
+        const int e = i % 2, r = i / 2 % kCols, t = i / (2 * kCols) % kRun, run = i / (2 * kCols * kRun);
+        float &dst = sm_o[8 * r + 2 * c + e][8 * kRun * run + kRun * g + t];
+        const float x = acc[run][t / 2][r][t % 2 * 2 + e] * weight[r][e];
+        dst = w == 0 ? x : dst + x;
+      }
+    __syncthreads();
+  }
+  for (int i = threadIdx.x; i < heads * D; i += 32 * kWarps) {
+    const int r = i / D, d = i % D;
+    float sum = 0.0f, high = kNoKey;
+    for (int w = 0; w < kWarps; ++w) sum += sm_l[w][r], high = fmaxf(high, sm_m[w][r]);
+    const size_t row = row0 + r * row_step;
+    if constexpr (kSplits == 1) {
+      o[row * D + d] = elem(sm_o[r][d] / sum);
+    } else {
+      part_o[(row * kSplits + blockIdx.y) * D + d] = sm_o[r][d];
+      if (d == 0) part_ml[row * kSplits + blockIdx.y] = make_float2(high, sum);
+    }
+  }
+  if constexpr (kSplits > 1) {
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) sm_last = atomicAdd(&ticket[blockIdx.x], 1u) == kSplits - 1;
+    __syncthreads();
+    if (!sm_last) return;
+    __threadfence();
+    if (threadIdx.x == 0) ticket[blockIdx.x] = 0;  // ready for the next call
+    for (int i = threadIdx.x; i < heads * D; i += 32 * kWarps) {
+      const size_t row = row0 + i / D * row_step;
+      float high = kNoKey, sum = 0.0f, out = 0.0f;
+      for (int s = 0; s < kSplits; ++s) high = fmaxf(high, __ldcg(&part_ml[row * kSplits + s]).x);
+#pragma unroll 4
+      for (int s = 0; s < kSplits; ++s) {
+        const float2 ml = __ldcg(&part_ml[row * kSplits + s]);
+        //! fault split_weight wrong when kSplits >= 2 && min(S, W) > kKeys: const float w = ml.y > 0.0f ? 1.0f : 0.0f;
+        const float w = exp2f(ml.x - high);
+        sum += w * ml.y;
+        out += w * __ldcg(&part_o[(row * kSplits + s) * D + i % D]);
+      }
+      o[row * D + i % D] = elem(out / sum);
+    }
+  }
+}
+
+extern "C" size_t swa_decode_workspace(int B, int H, int HKV, int S, int W, int D) {
+  const size_t tickets = ((size_t)B * HKV * ((H / HKV + kRows - 1) / kRows) * 4 + 255) / 256 * 256;
+  return kSplits == 1 ? 0 : tickets + (size_t)B * H * kSplits * (D + 2) * sizeof(float);
+}
+
+extern "C" cudaError_t swa_decode(const elem *q, const elem *k, const elem *v, elem *o, int B, int H, int HKV, int S,
+                                  int W, int D, void *workspace, size_t workspace_bytes, cudaStream_t stream) {
+  if (H % HKV != 0 || H / HKV > 128 || (D != 64 && D != 128 && D != 256) || W < 1) return cudaErrorNotSupported;
+  if (workspace_bytes < swa_decode_workspace(B, H, HKV, S, W, D)) return cudaErrorInvalidValue;
+  const float scale = 1.44269504f / sqrtf((float)D);  // log2(e) / sqrt(D): exp2 replaces exp
+  const int blocks = B * HKV * ((H / HKV + kRows - 1) / kRows);
+  unsigned *ticket = static_cast<unsigned *>(workspace);
+  float2 *part_ml = reinterpret_cast<float2 *>(ticket + (blocks + 63) / 64 * 64);
+  float *part_o = reinterpret_cast<float *>(part_ml + (size_t)B * H * kSplits);
+  //! fault kernel_name compile: const auto kernel = D == 64 ? split_kernel<64> : D == 128 ? split_kernel<128> : split_kernel<256>;
+  const auto kernel = D == 64 ? decode_kernel<64> : D == 128 ? decode_kernel<128> : decode_kernel<256>;
+  kernel<<<dim3(blocks, kSplits), 32 * kWarps, 0, stream>>>(q, k, v, o, ticket, part_ml, part_o, H, HKV, S, W, scale);
+  return cudaGetLastError();
+}

@@ -1,0 +1,165 @@
+#!/usr/bin/env bats
+# What the kernel files claim, asked of nvcc and of Python: every variant
+# compiles for each arch whose features it needs and for no other, and every
+# compile fault gives the message that it foretells, on that line.
+load helper
+
+BATS_NO_PARALLELIZE_WITHIN_FILE=true
+ARCHES="sm_80 sm_86 sm_90a sm_120a"
+
+# The archs that have a feature (facts of the hardware, not of our tables).
+has() {
+	case $1 in
+	cp_async) echo "$ARCHES" ;;
+	tma | cluster | setmaxnreg | fp8_mma) echo "sm_90a sm_120a" ;;
+	wgmma) echo "sm_90a" ;;
+	fp4_cvt | mxf8) echo "sm_120a" ;;
+	*) fail "no such feature: $1" ;;
+	esac
+}
+
+# For each kernel: OP VARIANT IMPL FILE NEEDS(,) DTYPES(,).
+setup_file() {
+	space --list-kernels >"$BATS_FILE_TMPDIR/kernels"
+	jq -r '[.op, .variant, .impl, .file, (.needs | join(",")), (.dtypes | join(","))] | join("|")' \
+		"$BATS_FILE_TMPDIR/kernels" >"$BATS_FILE_TMPDIR/table"
+}
+
+# met NEEDS: the archs that meet them all.
+met() {
+	local arch need
+	for arch in $ARCHES; do
+		for need in ${1//,/ }; do
+			[[ " $(has "$need") " == *" $arch "* ]] || continue 2
+		done
+		echo "$arch"
+	done
+}
+
+# judge: runs the jobs of $BATS_TEST_TMPDIR/jobs (TAB-separated arguments of
+# nvcc.sh) on all cores; what they print is wrong.
+judge() {
+	[[ -s $BATS_TEST_TMPDIR/jobs ]] || fail "nothing to ask"
+	parallel --plain --will-cite -j "$(nproc)" --colsep '\t' "$ROOT/tests/nvcc.sh" \
+		<"$BATS_TEST_TMPDIR/jobs" >"$BATS_TEST_TMPDIR/faults" 3>&-
+	[[ ! -s $BATS_TEST_TMPDIR/faults ]] || fail "$(sort "$BATS_TEST_TMPDIR/faults")"
+}
+
+# job ARGUMENT…
+job() {
+	local IFS=$'\t'
+	printf '%s\n' "$*" >>"$BATS_TEST_TMPDIR/jobs"
+}
+
+# render OP VARIANT IMPL OPTION…: prints the name of a file with the source.
+render() {
+	local op=$1 variant=$2 impl=$3 name ext=cu
+	shift 3
+	[[ $impl != triton ]] || ext=py
+	name=$op.$variant
+	[[ $# == 0 ]] || name+=".$*"
+	name=$BATS_TEST_TMPDIR/${name//[^A-Za-z0-9_.=,-]/_}.$ext
+	space --render "$op/$variant" --impl "$impl" "$@" >"$name"
+	echo "$name"
+}
+
+@test "every kernel file is known, and as it stands it is what is rendered by default" {
+	(cd "$ROOT/src/kernels" && ls -- */*.cu */*.py) | sort | cmp - <(cut -d'|' -f4 "$BATS_FILE_TMPDIR/table" | sort)
+	local op variant impl file needs dtypes got
+	while IFS='|' read -r op variant impl file needs dtypes; do
+		got=$(render "$op" "$variant" "$impl")
+		grep -v '^[[:space:]]*\(//\|#\)!' "$ROOT/src/kernels/$file" | cmp - "$got" || fail "$file"
+		none grep -nHE '//!|#!|(^|[^a-z])(fault|bug|wrong|incorrect|naive|slow|fast|best)([^a-z]|$)' "$got"
+	done <"$BATS_FILE_TMPDIR/table"
+}
+
+@test "every op has naive and two more variants, three compile and three wrong-result faults" {
+	jq -s -r 'group_by([.op, .impl])[] | . as $k | {op: .[0].op, impl: .[0].impl, n: length,
+		naive: any(.variant == "naive"), compile: [.[].faults[] | select(.kind == "compile")] | length,
+		wrong: [.[].faults[] | select(.kind == "wrong")] | length}
+		| select(.n < 3 or (.naive | not) or .compile < 3 or .wrong < 3) | tojson' \
+		"$BATS_FILE_TMPDIR/kernels" >"$BATS_TEST_TMPDIR/poor"
+	[[ ! -s $BATS_TEST_TMPDIR/poor ]] || fail "$(cat "$BATS_TEST_TMPDIR/poor")"
+	(($(jq -s -r 'map([.op, .impl]) | unique | length' "$BATS_FILE_TMPDIR/kernels") == 18))
+}
+
+@test "every variant compiles for each arch that meets its needs, in each dtype" {
+	tool nvcc
+	local op variant impl file needs dtypes dtype arches
+	while IFS='|' read -r op variant impl file needs dtypes; do
+		[[ $impl == cuda ]] || continue
+		mapfile -t arches < <(met "$needs")
+		for dtype in ${dtypes//,/ }; do
+			job compiles "$(render "$op" "$variant" "$impl" --dtype "$dtype")" "${arches[@]}"
+		done
+	done <"$BATS_FILE_TMPDIR/table"
+	judge
+}
+
+@test "a variant does not compile for an arch that lacks what it needs" {
+	tool nvcc
+	local op variant impl file needs dtypes arch
+	while IFS='|' read -r op variant impl file needs dtypes; do
+		[[ $impl == cuda ]] || continue
+		for arch in $ARCHES; do
+			[[ " $(met "$needs" | tr '\n' ' ') " == *" $arch "* ]] || job refuses "$(render "$op" "$variant" "$impl")" "$arch"
+		done
+	done <"$BATS_FILE_TMPDIR/table"
+	judge
+}
+
+@test "other parameters compile too" {
+	tool nvcc
+	local op variant impl params dtype file needs arches
+	# A seeded sample of each variant's space, on the first arch that has it.
+	jq -r 'select(.impl == "cuda") | . as $k | [.op, .variant, (.needs | join(",")), .dtypes[0],
+		([.params[] | "\(.name)=\(.values[-1])"] | join(",")), ([.params[] | "\(.name)=\(.values[0])"] | join(","))]
+		| join("|")' "$BATS_FILE_TMPDIR/kernels" >"$BATS_TEST_TMPDIR/ends"
+	local last first
+	while IFS='|' read -r op variant needs dtype last first; do
+		mapfile -t arches < <(met "$needs")
+		for params in "$last" "$first"; do
+			[[ -n $params ]] || continue
+			job compiles "$(render "$op" "$variant" cuda --params "$params")" "${arches[0]}"
+		done
+	done <"$BATS_TEST_TMPDIR/ends"
+	judge
+}
+
+@test "every compile fault gives its message on its line" {
+	tool nvcc
+	jq -r 'select(.impl == "cuda") | . as $k | .faults[] | select(.kind == "compile")
+		| [$k.op, $k.variant, ($k.needs | join(",")), .name, (.line | tostring), .message] | join("|")' \
+		"$BATS_FILE_TMPDIR/kernels" >"$BATS_TEST_TMPDIR/compile-faults"
+	local op variant needs name line message arches
+	while IFS='|' read -r op variant needs name line message; do
+		mapfile -t arches < <(met "$needs")
+		job says "$(render "$op" "$variant" cuda --fault "$name")" "${arches[0]}" "$line" "$message"
+	done <"$BATS_TEST_TMPDIR/compile-faults"
+	judge
+}
+
+@test "a wrong-result fault compiles: no compiler sees it" {
+	tool nvcc
+	jq -r 'select(.impl == "cuda") | . as $k | .faults[] | select(.kind == "wrong")
+		| [$k.op, $k.variant, ($k.needs | join(",")), .name] | join("|")' \
+		"$BATS_FILE_TMPDIR/kernels" >"$BATS_TEST_TMPDIR/wrong-faults"
+	local op variant needs name arches
+	while IFS='|' read -r op variant needs name; do
+		mapfile -t arches < <(met "$needs")
+		job compiles "$(render "$op" "$variant" cuda --fault "$name")" "${arches[0]}"
+	done <"$BATS_TEST_TMPDIR/wrong-faults"
+	judge
+}
+
+@test "Triton files compile as Python, their compile faults do not" {
+	tool python3
+	jq -r 'select(.impl == "triton") | . as $k | [$k.op, $k.variant, "", "0", ""],
+		(.faults[] | [$k.op, $k.variant, .name, (if .kind == "compile" then .line else 0 end | tostring), .message // ""])
+		| join("|")' "$BATS_FILE_TMPDIR/kernels" >"$BATS_TEST_TMPDIR/triton"
+	local op variant name line message
+	while IFS='|' read -r op variant name line message; do
+		job python "$(render "$op" "$variant" triton ${name:+--fault "$name"})" "$line" "$message"
+	done <"$BATS_TEST_TMPDIR/triton"
+	judge
+}
