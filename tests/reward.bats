@@ -70,8 +70,8 @@ setup() {
 	local s
 	for s in standard team ladder light; do
 		reward --scheme $s "$scored" | jq -e -n 'all(inputs; . as $e
-			| all(.agents[]; . as $a | ([$e.messages[] | select(.kind == "result" and .to == $a.id) | .reward // 0] | add // 0) - $a.return | fabs < 1e-7)
-			and (([.agents[].return, .messages[-1].reward] | add) - .return | fabs < 1e-7))' >/dev/null || fail "$s"
+			| all(.agents[]; . as $a | ([$e.messages[] | select(.kind == "result" and .to == $a.id) | .reward // 0] | add // 0) - $a.return | fabs < 1e-7 * (1 + ($a.return | fabs)))
+			and (([.agents[].return, .messages[-1].reward] | add) - .return | fabs) < 1e-7 * (1 + (.return | fabs))) ' >/dev/null || fail "$s"
 	done
 }
 

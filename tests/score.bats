@@ -76,7 +76,7 @@ refuses() {
 	refuses "field 'gpu' is no known gpu: 'h300'" '.gpu = "h300"'
 	refuses "field 'op' is no known op: 'x'" '.op = "x"'
 	refuses "field 'arch' is not the sm_[0-9a]+ of [a-z0-9_]+: 'sm_1'" '.arch = "sm_1"'
-	refuses "field 'shape.[A-Z]+' is missing" 'del(.shape[.shape | keys[0]])'
+	refuses "missing field 'shape.[A-Z]+'" 'del(.shape[.shape | keys[0]])'
 	refuses "field 'shape' is impossible for [a-z0-9_]+: .*" '.shape[.shape | keys[0]] = 0'
 	refuses "field 'messages\[2\].kind' is no kind of message: 'song'" '.messages[2].kind = "song"'
 	refuses "field 'n_agents' is not the number of agents, [0-9]+" 'select(.scenario == "campaign") | .agents |= .[1:]'

@@ -52,13 +52,10 @@ static void shrink(struct sketch *s)
 		*find(s, sorted[i].hash) = sorted[i];
 }
 
-void sketch_add(struct sketch *s, uint64_t hash, int64_t count)
+void sketch_keep(struct sketch *s, uint64_t hash, int64_t count)
 {
-	struct sketch_item *item;
+	struct sketch_item *item = find(s, hash);
 
-	if (s->limit && hash >= s->limit)
-		return;
-	item = find(s, hash);
 	if (!item->count) {
 		item->hash = hash;
 		s->n++;

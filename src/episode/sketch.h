@@ -35,7 +35,15 @@ struct sketch {
 };
 
 /* {0} is an empty one. */
-void sketch_add(struct sketch *s, uint64_t hash, int64_t count);
+void sketch_keep(struct sketch *s, uint64_t hash, int64_t count);
+
+/* Most items of a large set end here. */
+static inline void sketch_add(struct sketch *s, uint64_t hash, int64_t count)
+{
+	if (!s->limit || hash < s->limit)
+		sketch_keep(s, hash, count);
+}
+
 /* Different items, as far as is known: an integer where it is exact. */
 double sketch_distinct(struct sketch *s);
 /* Of those whose hash has `tag` as its last byte. */

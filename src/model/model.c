@@ -57,9 +57,17 @@ limiter_from_name(const char *name)
 static const struct constants *
 constants_of(const struct gpu *g)
 {
+	static const struct constants *last;
+	static const struct gpu *of;
+
+	if (of == g)
+		return last;
 	for (size_t i = 0; i < sizeof constants / sizeof *constants; i++) {
-		if (strcmp(constants[i].gpu, g->name) == 0)
-			return &constants[i];
+		/* The last row stands for every GPU that has none of its own. */
+		if (strcmp(constants[i].gpu, g->name) == 0 || strcmp(constants[i].gpu, "*") == 0) {
+			of = g;
+			return last = &constants[i];
+		}
 	}
 	bug("no model constants for GPU %s", g->name);
 }

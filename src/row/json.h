@@ -20,7 +20,9 @@ typedef struct cJSON json;
 void json_free(json *j);
 
 /* Reading. `j` may be NULL, which is no type at all. */
-enum json_kind { JSON_NONE, JSON_NULL, JSON_BOOL, JSON_NUMBER, JSON_STRING, JSON_ARRAY, JSON_OBJECT };
+enum json_kind {
+	JSON_NONE, JSON_NULL, JSON_BOOL, JSON_NUMBER, JSON_STRING, JSON_ARRAY, JSON_OBJECT,
+};
 enum json_kind json_kind(const json *j);
 bool json_is_null(const json *j);
 bool json_is_object(const json *j);

@@ -175,7 +175,7 @@ void row_parse(struct row *r, const char *line, size_t len, bool newline)
 		row_fail_scan(r, &scan, line, len, newline);
 	r->root = json_parse_row(scan.text, scan.text_len);
 	if (!r->root)
-		row_fail(r, "cJSON refuses '%s'", row_show(line, len));
+		bug("%s:%" PRId64 ": cJSON refuses what the scanner took", r->file, r->line);
 	key = check_tree(r->root);
 	if (key)
 		row_fail(r, "duplicate key '%s'", key);
