@@ -37,7 +37,12 @@ static void say(void *arg, enum rule rule, const char *path, const char *what)
 		buf_printf(&line, "%s:%" PRId64 ": ", r->file, r->line);
 	else
 		buf_str(&line, "census: ");
-	buf_printf(&line, "%s%s%s [%s]\n", path, *path ? ": " : "", what, rule_name(rule));
+	buf_printf(&line, "%s%s%s [%s]", path, *path ? ": " : "", what, rule_name(rule));
+	/* Names come from the row: a violation stays one printable line. */
+	for (size_t i = 0; i < line.len; i++)
+		if ((unsigned char)line.data[i] < 0x20)
+			line.data[i] = '?';
+	buf_char(&line, '\n');
 	out_write(line.data, line.len);
 	violations++;
 }

@@ -11,19 +11,19 @@
 
 static const char *scenario;
 
-static const char *
-check_scenario(const char *s)
+static const char *check_scenario(const char *s)
 {
 	return scenario_agents(s, NULL, NULL) ? NULL : "unknown scenario";
 }
 
 static const struct opt options[] = {
-	{0, "scenario", OPT_STR, &scenario, "NAME", "dispatch, parallel_sweep, pipeline or campaign for all (default: in turn)", 0, 0, check_scenario},
-	{0},
+	{ 0, "scenario", OPT_STR, &scenario, "NAME",
+	  "dispatch, parallel_sweep, pipeline or campaign for all (default: in turn)", 0, 0,
+	  check_scenario },
+	{ 0 },
 };
 
-static void
-plan_row(struct row *r)
+static void plan_row(struct row *r)
 {
 	static struct arena arena;
 	static struct episode e;
@@ -38,8 +38,7 @@ plan_row(struct row *r)
 	row_emit(r);
 }
 
-int
-main(int argc, char **argv)
+int main(int argc, char **argv)
 {
 	static const struct filter filter = {
 		.program = {

@@ -20,20 +20,20 @@
 static const char *scenario;
 static bool candidates;
 
-static const char *
-check_scenario(const char *s)
+static const char *check_scenario(const char *s)
 {
 	return scenario_agents(s, NULL, NULL) ? NULL : "unknown scenario";
 }
 
 static const struct opt options[] = {
-	{0, "scenario", OPT_STR, &scenario, "NAME", "plan bare tasks for this one (default: in turn)", 0, 0, check_scenario},
-	{'c', "candidates", OPT_FLAG, &candidates, NULL, "rows are bare candidates (see space); print a result row each", 0, 0, NULL},
-	{0},
+	{ 0, "scenario", OPT_STR, &scenario, "NAME",
+	  "plan bare tasks for this one (default: in turn)", 0, 0, check_scenario },
+	{ 'c', "candidates", OPT_FLAG, &candidates, NULL,
+	  "rows are bare candidates (see space); print a result row each", 0, 0, NULL },
+	{ 0 },
 };
 
-static void
-play(struct row *r)
+static void play(struct row *r)
 {
 	static struct arena arena;
 	static struct episode e;
@@ -56,8 +56,7 @@ play(struct row *r)
 }
 
 /* The seed of a bare candidate's draws: the problem it names. */
-static uint64_t
-problem_seed(const struct problem *p)
+static uint64_t problem_seed(const struct problem *p)
 {
 	uint64_t h = hash_str(p->op->name);
 
@@ -68,15 +67,14 @@ problem_seed(const struct problem *p)
 	return h;
 }
 
-static void
-try_candidate(struct row *r)
+static void try_candidate(struct row *r)
 {
 	static struct arena arena;
 	static struct buf source;
 	static struct message m;
 	struct candidate_row c;
 	struct problem p;
-	struct trial t = {0};
+	struct trial t = { 0 };
 	int64_t params[KERNEL_MAX_PARAMS];
 	int line;
 
@@ -89,7 +87,8 @@ try_candidate(struct row *r)
 	if (!t.kernel)
 		row_fail(r, "unknown variant '%s'", c.variant);
 	if (!kernel_has_dtype(t.kernel, dtype_name(p.dtype)))
-		row_fail(r, "variant '%s' does not serve dtype '%s'", c.variant, dtype_name(p.dtype));
+		row_fail(r, "variant '%s' does not serve dtype '%s'", c.variant,
+		         dtype_name(p.dtype));
 	if (c.fault && !(t.fault = kernel_fault_find(t.kernel, c.fault)))
 		row_fail(r, "unknown fault '%s'", c.fault);
 	config_preset(t.kernel, params);
@@ -98,10 +97,12 @@ try_candidate(struct row *r)
 
 		if (at < 0)
 			row_fail(r, "unknown parameter '%s'", c.params.key[i]);
-		while (j < t.kernel->params[at].n && t.kernel->params[at].value[j] != c.params.value[i])
+		while (j < t.kernel->params[at].n &&
+		       t.kernel->params[at].value[j] != c.params.value[i])
 			j++;
 		if (j == t.kernel->params[at].n)
-			row_fail(r, "parameter '%s' cannot be '%lld'", c.params.key[i], (long long)c.params.value[i]);
+			row_fail(r, "parameter '%s' cannot be '%lld'", c.params.key[i],
+			         (long long)c.params.value[i]);
 		params[at] = c.params.value[i];
 	}
 	t.params = params;
@@ -113,8 +114,7 @@ try_candidate(struct row *r)
 	row_emit(r);
 }
 
-static void
-simulate_row(struct row *r)
+static void simulate_row(struct row *r)
 {
 	if (candidates)
 		try_candidate(r);
@@ -122,15 +122,13 @@ simulate_row(struct row *r)
 		play(r);
 }
 
-static void
-start(void)
+static void start(void)
 {
 	if (candidates && scenario)
 		opt_usage("--scenario does not go with --candidates");
 }
 
-int
-main(int argc, char **argv)
+int main(int argc, char **argv)
 {
 	static const struct filter filter = {
 		.program = {

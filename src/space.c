@@ -21,34 +21,37 @@ static uint64_t seed = 1;
 static bool faults, list;
 static const char *variants, *render, *impl = "cuda", *dtype, *params, *fault;
 
-static const char *
-check_impl(const char *s)
+static const char *check_impl(const char *s)
 {
 	return impl_from_name(s) < 0 ? "unknown impl" : NULL;
 }
 
-static const char *
-check_dtype(const char *s)
+static const char *check_dtype(const char *s)
 {
 	return dtype_from_name(s) < 0 ? "unknown dtype" : NULL;
 }
 
 static const struct opt options[] = {
-	{0, "sample", OPT_INT, &sample, "N", "a seeded sample of N per task, in random order (0: all, in order)", 0, 1000000, NULL},
-	{'s', "seed", OPT_SEED, &seed, "S", "of the sample", 0, 0, NULL},
-	{0, "variants", OPT_LIST, &variants, "LIST", "only these variants", 0, 0, NULL},
-	{0, "faults", OPT_FLAG, &faults, NULL, "with each configuration also every fault that applies to it", 0, 0, NULL},
-	{0, "list-kernels", OPT_FLAG, &list, NULL, "read nothing; describe every kernel file, one object a line", 0, 0, NULL},
-	{0, "render", OPT_STR, &render, "OP/VARIANT", "read nothing; print that variant's source", 0, 0, NULL},
-	{0, "impl", OPT_STR, &impl, "IMPL", "for --render: cuda or triton", 0, 0, check_impl},
-	{0, "dtype", OPT_STR, &dtype, "DTYPE", "for --render (default: the op's first)", 0, 0, check_dtype},
-	{0, "params", OPT_STR, &params, "K=V,...", "for --render (default: the file's own)", 0, 0, NULL},
-	{0, "fault", OPT_STR, &fault, "NAME", "for --render", 0, 0, NULL},
-	{0},
+	{ 0, "sample", OPT_INT, &sample, "N",
+	  "a seeded sample of N per task, in random order (0: all, in order)", 0, 1000000, NULL },
+	{ 's', "seed", OPT_SEED, &seed, "S", "of the sample", 0, 0, NULL },
+	{ 0, "variants", OPT_LIST, &variants, "LIST", "only these variants", 0, 0, NULL },
+	{ 0, "faults", OPT_FLAG, &faults, NULL,
+	  "with each configuration also every fault that applies to it", 0, 0, NULL },
+	{ 0, "list-kernels", OPT_FLAG, &list, NULL,
+	  "read nothing; describe every kernel file, one object a line", 0, 0, NULL },
+	{ 0, "render", OPT_STR, &render, "OP/VARIANT", "read nothing; print that variant's source",
+	  0, 0, NULL },
+	{ 0, "impl", OPT_STR, &impl, "IMPL", "for --render: cuda or triton", 0, 0, check_impl },
+	{ 0, "dtype", OPT_STR, &dtype, "DTYPE", "for --render (default: the op's first)", 0, 0,
+	  check_dtype },
+	{ 0, "params", OPT_STR, &params, "K=V,...", "for --render (default: the file's own)", 0, 0,
+	  NULL },
+	{ 0, "fault", OPT_STR, &fault, "NAME", "for --render", 0, 0, NULL },
+	{ 0 },
 };
 
-static bool
-wanted(const char *variant)
+static bool wanted(const char *variant)
 {
 	size_t n = strlen(variant);
 
@@ -61,9 +64,8 @@ wanted(const char *variant)
 	return false;
 }
 
-static void
-emit(struct row *r, const struct task *t, const struct kernel *k, const int64_t *values,
-     const struct kernel_fault *f)
+static void emit(struct row *r, const struct task *t, const struct kernel *k, const int64_t *values,
+                 const struct kernel_fault *f)
 {
 	json *root = json_new_object(), *map;
 
@@ -89,12 +91,12 @@ struct walk {
 		const struct kernel *kernel;
 		const struct kernel_fault *fault;
 		int64_t values[KERNEL_MAX_PARAMS];
-	} *picks;
+	} * picks;
 	struct rng rng;
 };
 
-static void
-found(struct walk *w, const struct kernel *k, const int64_t *values, const struct kernel_fault *f)
+static void found(struct walk *w, const struct kernel *k, const int64_t *values,
+                  const struct kernel_fault *f)
 {
 	int64_t at = w->seen++;
 
@@ -111,19 +113,18 @@ found(struct walk *w, const struct kernel *k, const int64_t *values, const struc
 	}
 }
 
-static void
-walk_variant(struct walk *w, const struct problem *p, const struct kernel *k)
+static void walk_variant(struct walk *w, const struct problem *p, const struct kernel *k)
 {
 	struct binding b;
-	int64_t values[KERNEL_MAX_PARAMS] = {0};
+	int64_t values[KERNEL_MAX_PARAMS] = { 0 };
 	struct resources res;
 	struct estimate e;
 	bool more = true;
 
 	config_bind(p, k, &b);
 	for (config_first(k, values); more; more = config_next(k, values)) {
-		if (config_illegal(p, &b, values) || !config_resources(&b, values, &res)
-		    || !model_estimate(p->gpu, &res, &e))
+		if (config_illegal(p, &b, values) || !config_resources(&b, values, &res) ||
+		    !model_estimate(p->gpu, &res, &e))
 			continue;
 		found(w, k, values, NULL);
 		for (int i = 0; faults && i < k->n_faults; i++) {
@@ -133,8 +134,7 @@ walk_variant(struct walk *w, const struct problem *p, const struct kernel *k)
 	}
 }
 
-static void
-space_row(struct row *r)
+static void space_row(struct row *r)
 {
 	static struct walk w;
 	struct task t;
@@ -152,8 +152,9 @@ space_row(struct row *r)
 	if (sample)
 		w.picks = xrealloc(w.picks, (unsigned long)sample * sizeof *w.picks);
 	for (int i = 0; i < n; i++) {
-		if (wanted(kernels[i]->variant) && kernel_has_dtype(kernels[i], dtype_name(p.dtype))
-		    && !config_unmet(p.gpu, kernels[i]))
+		if (wanted(kernels[i]->variant) &&
+		    kernel_has_dtype(kernels[i], dtype_name(p.dtype)) &&
+		    !config_unmet(p.gpu, kernels[i]))
 			walk_variant(&w, &p, kernels[i]);
 	}
 	n = (int)(w.seen < sample ? w.seen : sample);
@@ -170,11 +171,10 @@ space_row(struct row *r)
 
 /* --- kernels by themselves ------------------------------------------------ */
 
-static json *
-describe(const struct op *op, const struct kernel *k)
+static json *describe(const struct op *op, const struct kernel *k)
 {
 	json *j = json_new_object(), *a;
-	struct buf source = {0};
+	struct buf source = { 0 };
 	int64_t values[KERNEL_MAX_PARAMS];
 
 	config_preset(k, values);
@@ -219,8 +219,7 @@ describe(const struct op *op, const struct kernel *k)
 	return j;
 }
 
-static void
-list_kernels(struct row *r)
+static void list_kernels(struct row *r)
 {
 	int n_ops;
 	const struct op *const *ops = op_list(&n_ops);
@@ -228,7 +227,8 @@ list_kernels(struct row *r)
 	for (int o = 0; o < n_ops; o++) {
 		for (int triton = 0; triton < IMPL_COUNT; triton++) {
 			int n;
-			const struct kernel *const *kernels = kernel_list(ops[o]->name, triton == IMPL_TRITON, &n);
+			const struct kernel *const *kernels =
+				kernel_list(ops[o]->name, triton == IMPL_TRITON, &n);
 
 			for (int i = 0; i < n; i++) {
 				source_next(r);
@@ -240,8 +240,7 @@ list_kernels(struct row *r)
 	}
 }
 
-static void
-set_params(const struct kernel *k, int64_t *values)
+static void set_params(const struct kernel *k, int64_t *values)
 {
 	char *text, *save = NULL;
 
@@ -266,8 +265,7 @@ set_params(const struct kernel *k, int64_t *values)
 	free(text);
 }
 
-static int
-render_kernel(void)
+static int render_kernel(void)
 {
 	const char *slash = strchr(render, '/');
 	char name[64];
@@ -275,7 +273,7 @@ render_kernel(void)
 	const struct kernel *k;
 	const struct kernel_fault *f = NULL;
 	int64_t values[KERNEL_MAX_PARAMS];
-	struct buf source = {0};
+	struct buf source = { 0 };
 	int line;
 
 	snprintf(name, sizeof name, "%.*s", slash ? (int)(slash - render) : 0, render);
@@ -298,8 +296,7 @@ render_kernel(void)
 	return EX_DONE;
 }
 
-int
-main(int argc, char **argv)
+int main(int argc, char **argv)
 {
 	static const struct filter filter = {
 		.program = {
@@ -314,7 +311,8 @@ main(int argc, char **argv)
 
 	/* Both ways of asking about kernels alone read no rows. */
 	for (int i = 1; i < argc; i++) {
-		if (strcmp(argv[i], "--list-kernels") == 0 || strncmp(argv[i], "--render", 8) == 0) {
+		if (strcmp(argv[i], "--list-kernels") == 0 ||
+		    strncmp(argv[i], "--render", 8) == 0) {
 			struct row r;
 
 			opt_parse(&filter.program, argc, argv, false);

@@ -22,54 +22,59 @@ static int64_t count = 100, start;
 static uint64_t seed = 1;
 static const char *split = "train", *ops, *gpus;
 
-static const char *
-check_split(const char *s)
+static const char *check_split(const char *s)
 {
 	return word_find(SET_SPLIT, s) < 0 ? "unknown split" : NULL;
 }
 
-static const char *
-check_op(const char *s)
+static const char *check_op(const char *s)
 {
 	return op_find(s) ? NULL : "unknown op";
 }
 
-static const char *
-check_gpu(const char *s)
+static const char *check_gpu(const char *s)
 {
 	return gpu_find(s) ? NULL : "unknown GPU";
 }
 
 static const struct opt options[] = {
-	{'n', "count", OPT_INT, &count, "N", "how many tasks", 0, 1000000000, NULL},
-	{'s', "seed", OPT_SEED, &seed, "S", "the run's seed; the hold-out does not depend on it", 0, 0, NULL},
-	{0, "start", OPT_INT, &start, "I", "index of the first task", 0, 1000000000, NULL},
-	{0, "split", OPT_STR, &split, "SPLIT", "train or holdout (512 tasks, with baseline_ms and floor_ms)", 0, 0, check_split},
-	{0, "ops", OPT_LIST, &ops, "LIST", "only these ops, in turn", 0, 0, check_op},
-	{0, "gpus", OPT_LIST, &gpus, "LIST", "only these GPUs", 0, 0, check_gpu},
-	{0},
+	{ 'n', "count", OPT_INT, &count, "N", "how many tasks", 0, 1000000000, NULL },
+	{ 's', "seed", OPT_SEED, &seed, "S", "the run's seed; the hold-out does not depend on it",
+	  0, 0, NULL },
+	{ 0, "start", OPT_INT, &start, "I", "index of the first task", 0, 1000000000, NULL },
+	{ 0, "split", OPT_STR, &split, "SPLIT",
+	  "train or holdout (512 tasks, with baseline_ms and floor_ms)", 0, 0, check_split },
+	{ 0, "ops", OPT_LIST, &ops, "LIST", "only these ops, in turn", 0, 0, check_op },
+	{ 0, "gpus", OPT_LIST, &gpus, "LIST", "only these GPUs", 0, 0, check_gpu },
+	{ 0 },
 };
 
 static const struct program program = {
 	.name = "taskgen",
-	.summary = "Emits task rows: one AI-inference kernel on one GPU each, with its whole definition.",
+	.summary =
+		"Emits task rows: one AI-inference kernel on one GPU each, with its whole definition.",
 	.output = "task rows",
 	.opts = options,
 };
 
-static void
-emit_task(struct row *r, const struct problem *p, int64_t index, enum holdout held)
+static void emit_task(struct row *r, const struct problem *p, int64_t index, enum holdout held)
 {
 	static struct buf source;
-	struct task t = {.split = split, .index = index, .op = p->op, .impl = p->impl, .gpu = p->gpu, .dtype = p->dtype};
+	struct task t = { .split = split,
+		          .index = index,
+		          .op = p->op,
+		          .impl = p->impl,
+		          .gpu = p->gpu,
+		          .dtype = p->dtype };
 	const struct kernel *k = kernel_find(p->op->name, p->impl == IMPL_TRITON, "naive");
 	int64_t params[KERNEL_MAX_PARAMS];
-	double u = dtype_round_off(p->dtype);
+	double u = dtype_round_off(p->dtype), element, norm;
 	char id[40];
 	json *task, *part;
 	int line;
 
-	t.seed = rng_mix2(rng_mix2(held == HOLDOUT_NONE ? seed : 0, held == HOLDOUT_NONE ? 1 : 2), (uint64_t)index);
+	t.seed = rng_mix2(rng_mix2(held == HOLDOUT_NONE ? seed : 0, held == HOLDOUT_NONE ? 1 : 2),
+	                  (uint64_t)index);
 	snprintf(id, sizeof id, "%s_%06lld", split, (long long)index);
 	t.task_id = id;
 	memcpy(t.shape, p->shape, sizeof t.shape);
@@ -78,9 +83,10 @@ emit_task(struct row *r, const struct problem *p, int64_t index, enum holdout he
 	json_add(task, "statement", row_new_text(r, p->op->statement, strlen(p->op->statement)));
 	json_add_str(task, "signature", p->op->signature(p->impl, p->dtype));
 	part = json_add_object(task, "tolerance");
-	json_add_num(part, "rtol", num_value(p->op->tol_norm > 0 ? 2 * u : 0));
-	json_add_num(part, "rms", num_value(p->op->tol_element * u));
-	json_add_num(part, "norm", num_value(p->op->tol_norm * u));
+	op_tolerance(p->op, p->shape, &element, &norm);
+	json_add_num(part, "rtol", num_value(norm > 0 ? 2 * u : 0));
+	json_add_num(part, "rms", num_value(element * u));
+	json_add_num(part, "norm", num_value(norm * u));
 	config_preset(k, params);
 	buf_clear(&source);
 	kernel_render(k, dtype_name(p->dtype), params, NULL, &source, &line);
@@ -98,8 +104,7 @@ emit_task(struct row *r, const struct problem *p, int64_t index, enum holdout he
 	row_emit(r);
 }
 
-int
-main(int argc, char **argv)
+int main(int argc, char **argv)
 {
 	struct catalog catalog;
 	struct row r;

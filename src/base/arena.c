@@ -18,8 +18,7 @@ struct arena_block {
 	_Alignas(ALIGNMENT) char data[];
 };
 
-void *
-arena_alloc(struct arena *a, size_t n)
+void *arena_alloc(struct arena *a, size_t n)
 {
 	n = (n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 	while (!a->current || a->used + n > a->current->size) {
@@ -43,8 +42,7 @@ arena_alloc(struct arena *a, size_t n)
 	return a->current->data + a->used - n;
 }
 
-char *
-arena_copy(struct arena *a, const char *s, size_t n)
+char *arena_copy(struct arena *a, const char *s, size_t n)
 {
 	char *p = arena_alloc(a, n + 1);
 
@@ -53,8 +51,7 @@ arena_copy(struct arena *a, const char *s, size_t n)
 	return p;
 }
 
-char *
-arena_printf(struct arena *a, const char *fmt, ...)
+char *arena_printf(struct arena *a, const char *fmt, ...)
 {
 	va_list args;
 	int n;
@@ -72,15 +69,13 @@ arena_printf(struct arena *a, const char *fmt, ...)
 	return p;
 }
 
-void
-arena_reset(struct arena *a)
+void arena_reset(struct arena *a)
 {
 	a->current = a->first;
 	a->used = 0;
 }
 
-bool
-arena_holds(const struct arena *a, const void *p)
+bool arena_holds(const struct arena *a, const void *p)
 {
 	const struct arena_block *b;
 

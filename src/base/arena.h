@@ -14,8 +14,7 @@ struct arena {
 /* n bytes, aligned for any type, not cleared; cannot fail. */
 void *arena_alloc(struct arena *a, size_t n);
 char *arena_copy(struct arena *a, const char *s, size_t n); /* NUL-terminated */
-char *arena_printf(struct arena *a, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
+char *arena_printf(struct arena *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Everything handed out becomes invalid. */
 void arena_reset(struct arena *a);
 /* Does p point into one of its blocks? */

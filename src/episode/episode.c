@@ -22,10 +22,19 @@ void message_init(struct message *m, enum kind k)
 
 int episode_agent(const struct episode *e, const char *id)
 {
-	if (id)
-		for (int i = 0; i < e->n_agents; i++)
-			if (!strcmp(e->agents[i].id, id))
-				return i;
+	int n;
+
+	if (!id)
+		return -1;
+	/* a07 is the seventh, unless the row is a strange one. */
+	if (id[0] == 'a' && id[1] && id[2] && !id[3]) {
+		n = 10 * (id[1] - '0') + (id[2] - '0') - 1;
+		if (n >= 0 && n < e->n_agents && !strcmp(e->agents[n].id, id))
+			return n;
+	}
+	for (int i = 0; i < e->n_agents; i++)
+		if (!strcmp(e->agents[i].id, id))
+			return i;
 	return -1;
 }
 

@@ -94,15 +94,17 @@ static void read_fields(struct reading *rd, const struct place *up, json *obj, j
 	}
 }
 
-static bool known_key(const char *key, const struct field *a, int na, const struct field *b, int nb,
-                      int *position)
+/* Position of the key among the fields of a, then those of b; -1 if it is none
+ * of them. `guess` is looked at first. */
+static int key_position(const char *key, const struct field *a, int na, const struct field *b,
+                        int nb, int guess)
 {
+	if (guess < na + nb && !strcmp(key, guess < na ? a[guess].key : b[guess - na].key))
+		return guess;
 	for (int i = 0; i < na + nb; i++)
-		if (!strcmp(key, i < na ? a[i].key : b[i - na].key)) {
-			*position = i;
-			return true;
-		}
-	return false;
+		if (!strcmp(key, i < na ? a[i].key : b[i - na].key))
+			return i;
+	return -1;
 }
 
 /* When collecting: unknown keys, and the first key out of order. The fields are
@@ -110,15 +112,16 @@ static bool known_key(const char *key, const struct field *a, int na, const stru
 static void check_keys(struct reading *rd, const struct place *up, const json *obj,
                        const struct field *a, int na, const struct field *b, int nb)
 {
-	int last = -1, position = 0;
+	int last = -1;
 	bool ordered = true;
 
 	if (!rd->faults)
 		return;
 	for (const json *c = json_first(obj); c; c = json_next(c)) {
 		struct place at = { up, json_key(c), 0 };
+		int position = key_position(at.key, a, na, b, nb, last + 1);
 
-		if (!known_key(at.key, a, na, b, nb, &position)) {
+		if (position < 0) {
 			fault(rd, READ_UNKNOWN_KEY, &at, "is unknown");
 		} else if (position < last && ordered) {
 			fault(rd, READ_KEY_ORDER, &at, "stands out of order");

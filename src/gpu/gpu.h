@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 /* Hardware features a kernel may need; names as in the kernel files'
- * `//! needs` lines. Gates: facts/gpu_model.md A.2 (ptxas 13.0). */
+ * `needs` markers. Gates: one-instruction probes assembled by ptxas 13.0. */
 enum gpu_feature {
 	GPU_CP_ASYNC,   /* sm_80 and later */
 	GPU_TMA,        /* sm_90 and later */
@@ -24,25 +24,25 @@ enum gpu_feature {
 };
 
 struct gpu {
-	const char *name;      /* "h200" */
-	const char *product;   /* "NVIDIA H200 SXM 141GB HBM3e" */
-	const char *arch;      /* "sm_90a" */
-	int cc;                /* 80, 86, 90, 120 */
-	const char *sister;    /* the GPU of the same arch, or "" */
+	const char *name;    /* "h200" */
+	const char *product; /* "NVIDIA H200 SXM 141GB HBM3e" */
+	const char *arch;    /* "sm_90a" */
+	int cc;              /* 80, 86, 90, 120 */
+	const char *sister;  /* the GPU of the same arch, or "" */
 	int sms;
-	double boost_mhz;      /* of the fp32 peak */
-	double tensor_mhz;     /* clock that the tensor peak implies */
-	double fp32_tflops;    /* FMA counted as 2 */
-	double tc16_tflops;    /* dense fp16/bf16, fp32 accumulate */
-	double tc8i_tops;      /* dense int8 */
-	double tc8f_tflops;    /* dense fp8; 0: the arch has none */
+	double boost_mhz;   /* of the fp32 peak */
+	double tensor_mhz;  /* clock that the tensor peak implies */
+	double fp32_tflops; /* FMA counted as 2 */
+	double tc16_tflops; /* dense fp16/bf16, fp32 accumulate */
+	double tc8i_tops;   /* dense int8 */
+	double tc8f_tflops; /* dense fp8; 0: the arch has none */
 	double dram_gb, dram_gbps;
 	double l2_mb;
-	int smem_per_sm;       /* bytes, largest carve-out */
-	int smem_per_block;    /* bytes, opt-in limit */
+	int smem_per_sm;    /* bytes, largest carve-out */
+	int smem_per_block; /* bytes, opt-in limit */
 	int max_threads_per_sm, max_blocks_per_sm;
-	double dram_latency;   /* cycles at boost */
-	double l2_latency;     /* cycles at boost */
+	double dram_latency; /* cycles at boost */
+	double l2_latency;   /* cycles at boost */
 };
 
 /* All GPUs in gpu.def's order. Static lifetime. */
@@ -56,8 +56,8 @@ int gpu_feature_from_name(const char *name); /* -1 unknown */
 enum occupancy_limit { OCC_WARPS, OCC_BLOCKS, OCC_REGISTERS, OCC_SMEM };
 
 struct occupancy {
-	int blocks;        /* resident per SM; 0: the block cannot launch */
-	double fraction;   /* resident warps / maximum, 0 … 1 */
+	int blocks;      /* resident per SM; 0: the block cannot launch */
+	double fraction; /* resident warps / maximum, 0 … 1 */
 	enum occupancy_limit limit;
 };
 

@@ -10,12 +10,32 @@
 #include "base/die.h"
 
 enum code {
-	X_CONST, X_VAR,
-	X_ADD, X_SUB, X_MUL, X_DIV, X_MOD, X_SHL, X_SHR, X_NEG, X_NOT, X_BOOL,
-	X_LT, X_LE, X_GT, X_GE, X_EQ, X_NE,
-	X_CDIV, X_MIN, X_MAX, X_POW2,
-	X_JUMP, X_JUMP_ZERO, /* pops the condition */
-	X_AND, X_OR /* peek: jump keeping 0 or 1, else pop */
+	X_CONST,
+	X_VAR,
+	X_ADD,
+	X_SUB,
+	X_MUL,
+	X_DIV,
+	X_MOD,
+	X_SHL,
+	X_SHR,
+	X_NEG,
+	X_NOT,
+	X_BOOL,
+	X_LT,
+	X_LE,
+	X_GT,
+	X_GE,
+	X_EQ,
+	X_NE,
+	X_CDIV,
+	X_MIN,
+	X_MAX,
+	X_POW2,
+	X_JUMP,
+	X_JUMP_ZERO, /* pops the condition */
+	X_AND,
+	X_OR /* peek: jump keeping 0 or 1, else pop */
 };
 
 enum { MAX_STACK = 32 };
@@ -30,27 +50,25 @@ struct parser {
 
 static void ternary(struct parser *ps);
 
-static int
-emit(struct parser *ps, enum code code, int64_t value)
+static int emit(struct parser *ps, enum code code, int64_t value)
 {
 	if (ps->out->n == ps->cap) {
 		ps->cap = ps->cap ? 2 * ps->cap : 16;
-		ps->out->ops = xrealloc(ps->out->ops, (unsigned long)ps->cap * sizeof *ps->out->ops);
+		ps->out->ops =
+			xrealloc(ps->out->ops, (unsigned long)ps->cap * sizeof *ps->out->ops);
 	}
-	ps->out->ops[ps->out->n] = (struct expr_op){(unsigned char)code, value};
+	ps->out->ops[ps->out->n] = (struct expr_op){ (unsigned char)code, value };
 	return ps->out->n++;
 }
 
-static void
-skip(struct parser *ps)
+static void skip(struct parser *ps)
 {
 	while (ps->p < ps->end && (*ps->p == ' ' || *ps->p == '\t'))
 		ps->p++;
 }
 
 /* Consumes `token` unless it is the beginning of a longer operator. */
-static bool
-take(struct parser *ps, const char *token)
+static bool take(struct parser *ps, const char *token)
 {
 	size_t n = strlen(token);
 
@@ -67,16 +85,14 @@ take(struct parser *ps, const char *token)
 	return true;
 }
 
-static void
-fail(struct parser *ps, const char *what)
+static void fail(struct parser *ps, const char *what)
 {
 	if (!ps->error)
 		ps->error = what;
 	ps->p = ps->end;
 }
 
-static void
-call(struct parser *ps, enum code code, int arity)
+static void call(struct parser *ps, enum code code, int arity)
 {
 	if (!take(ps, "(")) {
 		fail(ps, "'(' expected");
@@ -92,11 +108,17 @@ call(struct parser *ps, enum code code, int arity)
 	emit(ps, code, 0);
 }
 
-static void
-primary(struct parser *ps)
+static void primary(struct parser *ps)
 {
-	static const struct { const char *name; enum code code; int arity; } functions[] = {
-		{"cdiv", X_CDIV, 2}, {"min", X_MIN, 2}, {"max", X_MAX, 2}, {"pow2", X_POW2, 1},
+	static const struct {
+		const char *name;
+		enum code code;
+		int arity;
+	} functions[] = {
+		{ "cdiv", X_CDIV, 2 },
+		{ "min", X_MIN, 2 },
+		{ "max", X_MAX, 2 },
+		{ "pow2", X_POW2, 1 },
 	};
 
 	skip(ps);
@@ -131,7 +153,8 @@ primary(struct parser *ps)
 			ps->p++;
 		len = (int)(ps->p - name);
 		for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
-			if ((int)strlen(functions[i].name) == len && memcmp(functions[i].name, name, (size_t)len) == 0) {
+			if ((int)strlen(functions[i].name) == len &&
+			    memcmp(functions[i].name, name, (size_t)len) == 0) {
 				call(ps, functions[i].code, functions[i].arity);
 				return;
 			}
@@ -146,8 +169,7 @@ primary(struct parser *ps)
 	fail(ps, "operand expected");
 }
 
-static void
-unary(struct parser *ps)
+static void unary(struct parser *ps)
 {
 	if (take(ps, "-")) {
 		unary(ps);
@@ -160,19 +182,21 @@ unary(struct parser *ps)
 	}
 }
 
-struct level { const char *token; enum code code; };
+struct level {
+	const char *token;
+	enum code code;
+};
 
 /* Left-associative binary operators, the tightest level last. */
 static const struct level levels[][5] = {
-	{{"==", X_EQ}, {"!=", X_NE}, {NULL, X_CONST}},
-	{{"<=", X_LE}, {">=", X_GE}, {"<", X_LT}, {">", X_GT}, {NULL, X_CONST}},
-	{{"<<", X_SHL}, {">>", X_SHR}, {NULL, X_CONST}},
-	{{"+", X_ADD}, {"-", X_SUB}, {NULL, X_CONST}},
-	{{"*", X_MUL}, {"/", X_DIV}, {"%", X_MOD}, {NULL, X_CONST}},
+	{ { "==", X_EQ }, { "!=", X_NE }, { NULL, X_CONST } },
+	{ { "<=", X_LE }, { ">=", X_GE }, { "<", X_LT }, { ">", X_GT }, { NULL, X_CONST } },
+	{ { "<<", X_SHL }, { ">>", X_SHR }, { NULL, X_CONST } },
+	{ { "+", X_ADD }, { "-", X_SUB }, { NULL, X_CONST } },
+	{ { "*", X_MUL }, { "/", X_DIV }, { "%", X_MOD }, { NULL, X_CONST } },
 };
 
-static void
-binary(struct parser *ps, size_t level)
+static void binary(struct parser *ps, size_t level)
 {
 	if (level == sizeof levels / sizeof *levels) {
 		unary(ps);
@@ -191,8 +215,7 @@ binary(struct parser *ps, size_t level)
 	}
 }
 
-static void
-logic(struct parser *ps, const char *token, enum code code)
+static void logic(struct parser *ps, const char *token, enum code code)
 {
 	bool any = false;
 
@@ -216,8 +239,7 @@ logic(struct parser *ps, const char *token, enum code code)
 	}
 }
 
-static void
-ternary(struct parser *ps)
+static void ternary(struct parser *ps)
 {
 	int to_else, to_end;
 
@@ -236,8 +258,7 @@ ternary(struct parser *ps)
 	ps->out->ops[to_end].value = ps->out->n;
 }
 
-int
-symbols_slot(struct symbols *s, const char *name, int len)
+int symbols_slot(struct symbols *s, const char *name, int len)
 {
 	for (int i = 0; i < s->n; i++) {
 		if ((int)strlen(s->name[i]) == len && memcmp(s->name[i], name, (size_t)len) == 0)
@@ -251,13 +272,12 @@ symbols_slot(struct symbols *s, const char *name, int len)
 	return s->n++;
 }
 
-const char *
-expr_compile(const char *text, int len, struct symbols *s, struct expr *out)
+const char *expr_compile(const char *text, int len, struct symbols *s, struct expr *out)
 {
-	struct parser ps = {text, text + len, s, out, 0, NULL};
+	struct parser ps = { text, text + len, s, out, 0, NULL };
 	int depth = 0;
 
-	*out = (struct expr){0};
+	*out = (struct expr){ 0 };
 	ternary(&ps);
 	skip(&ps);
 	if (!ps.error && ps.p != ps.end)
@@ -272,34 +292,52 @@ expr_compile(const char *text, int len, struct symbols *s, struct expr *out)
 	return ps.error;
 }
 
-void
-expr_free(struct expr *e)
+void expr_free(struct expr *e)
 {
 	free(e->ops);
-	*e = (struct expr){0};
+	*e = (struct expr){ 0 };
 }
 
-static bool
-apply(enum code code, int64_t a, int64_t b, int64_t *r)
+static bool apply(enum code code, int64_t a, int64_t b, int64_t *r)
 {
 	switch (code) {
-	case X_ADD: return !__builtin_add_overflow(a, b, r);
-	case X_SUB: return !__builtin_sub_overflow(a, b, r);
-	case X_MUL: return !__builtin_mul_overflow(a, b, r);
-	case X_LT: *r = a < b; return true;
-	case X_LE: *r = a <= b; return true;
-	case X_GT: *r = a > b; return true;
-	case X_GE: *r = a >= b; return true;
-	case X_EQ: *r = a == b; return true;
-	case X_NE: *r = a != b; return true;
-	case X_MIN: *r = a < b ? a : b; return true;
-	case X_MAX: *r = a > b ? a : b; return true;
+	case X_ADD:
+		return !__builtin_add_overflow(a, b, r);
+	case X_SUB:
+		return !__builtin_sub_overflow(a, b, r);
+	case X_MUL:
+		return !__builtin_mul_overflow(a, b, r);
+	case X_LT:
+		*r = a < b;
+		return true;
+	case X_LE:
+		*r = a <= b;
+		return true;
+	case X_GT:
+		*r = a > b;
+		return true;
+	case X_GE:
+		*r = a >= b;
+		return true;
+	case X_EQ:
+		*r = a == b;
+		return true;
+	case X_NE:
+		*r = a != b;
+		return true;
+	case X_MIN:
+		*r = a < b ? a : b;
+		return true;
+	case X_MAX:
+		*r = a > b ? a : b;
+		return true;
 	case X_SHL:
 		return b >= 0 && b < 62 && !__builtin_mul_overflow(a, (int64_t)1 << b, r);
 	case X_SHR:
 		*r = b >= 0 && b < 62 && a >= 0 ? a >> b : 0;
 		return b >= 0 && b < 62 && a >= 0;
-	default: break;
+	default:
+		break;
 	}
 	if (b == 0 || (a == INT64_MIN && b == -1))
 		return false;
@@ -310,8 +348,7 @@ apply(enum code code, int64_t a, int64_t b, int64_t *r)
 	return true;
 }
 
-bool
-expr_eval(const struct expr *e, const int64_t *values, int64_t *out)
+bool expr_eval(const struct expr *e, const int64_t *values, int64_t *out)
 {
 	int64_t stack[MAX_STACK + 1];
 	int top = 0;
@@ -321,15 +358,23 @@ expr_eval(const struct expr *e, const int64_t *values, int64_t *out)
 		const struct expr_op *op = &e->ops[i];
 
 		switch ((enum code)op->code) {
-		case X_CONST: stack[top++] = op->value; break;
-		case X_VAR: stack[top++] = values[op->value]; break;
+		case X_CONST:
+			stack[top++] = op->value;
+			break;
+		case X_VAR:
+			stack[top++] = values[op->value];
+			break;
 		case X_NEG:
 			if (stack[top - 1] == INT64_MIN)
 				return false;
 			stack[top - 1] = -stack[top - 1];
 			break;
-		case X_NOT: stack[top - 1] = !stack[top - 1]; break;
-		case X_BOOL: stack[top - 1] = stack[top - 1] != 0; break;
+		case X_NOT:
+			stack[top - 1] = !stack[top - 1];
+			break;
+		case X_BOOL:
+			stack[top - 1] = stack[top - 1] != 0;
+			break;
 		case X_POW2: {
 			int64_t p = 1;
 
@@ -338,7 +383,9 @@ expr_eval(const struct expr *e, const int64_t *values, int64_t *out)
 			stack[top - 1] = p;
 			break;
 		}
-		case X_JUMP: i = (int)op->value - 1; break;
+		case X_JUMP:
+			i = (int)op->value - 1;
+			break;
 		case X_JUMP_ZERO:
 			if (!stack[--top])
 				i = (int)op->value - 1;
@@ -352,7 +399,8 @@ expr_eval(const struct expr *e, const int64_t *values, int64_t *out)
 			break;
 		default:
 			top--;
-			if (!apply((enum code)op->code, stack[top - 1], stack[top], &stack[top - 1]))
+			if (!apply((enum code)op->code, stack[top - 1], stack[top],
+			           &stack[top - 1]))
 				return false;
 			break;
 		}

@@ -18,29 +18,33 @@ struct kernel_file {
 /* Written by the build: every file of kernels/, sorted by path. */
 #include "kernels.inc"
 
-enum { N_FILES = sizeof kernel_files / sizeof *kernel_files, MAX_REPLACEMENTS = 24, MAX_FAULTS = 32 };
+enum {
+	N_FILES = sizeof kernel_files / sizeof *kernel_files,
+	MAX_REPLACEMENTS = 24,
+	MAX_FAULTS = 32
+};
 
 /* What a marker says about the line below it. */
 struct replacement {
 	enum { BY_PARAM, BY_DTYPE, BY_FAULT } by;
-	int index;         /* of the parameter or fault */
+	int index; /* of the parameter or fault */
 	const char *dtype;
-	const char *text;  /* BY_PARAM: NULL, the line is cut instead */
+	const char *text; /* BY_PARAM: NULL, the line is cut instead */
 	int len;
 };
 
 struct kernel_line {
-	const char *text;  /* without newline, in the embedded file */
+	const char *text; /* without newline, in the embedded file */
 	int len;
 	int indent;
-	int cut, cut_end;  /* a parameter's value lies in [cut, cut_end) */
+	int cut, cut_end; /* a parameter's value lies in [cut, cut_end) */
 	int n;
 	struct replacement *replacements;
 };
 
 static const char *const cost_names[COST_COUNT] = {
-	"grid", "block", "smem", "regs", "read", "once", "write", "inflight", "ops", "sfu",
-	"tc16", "tc8i", "tc8f", "eff", "chain", "tiles",
+	"grid", "block", "smem", "regs", "read", "once", "write", "inflight",
+	"ops",  "sfu",   "tc16", "tc8i", "tc8f", "eff",  "chain", "tiles",
 };
 
 /* The file and line being parsed. */
@@ -50,14 +54,12 @@ struct cursor {
 	int line;
 };
 
-static _Noreturn void
-complain(const struct cursor *c, const char *what, const char *p, int len)
+static _Noreturn void complain(const struct cursor *c, const char *what, const char *p, int len)
 {
 	bug("kernels/%s:%d: %s '%.*s'", c->k->path, c->line, what, len, p);
 }
 
-static const char *
-copy(const char *p, int len)
+static const char *copy(const char *p, int len)
 {
 	char *s = xmalloc((unsigned long)len + 1);
 
@@ -67,8 +69,7 @@ copy(const char *p, int len)
 }
 
 /* The next blank-separated word of [*p, end). */
-static int
-word(const char **p, const char *end, const char **out)
+static int word(const char **p, const char *end, const char **out)
 {
 	const char *q;
 
@@ -81,14 +82,12 @@ word(const char **p, const char *end, const char **out)
 	return (int)(q - *out);
 }
 
-static bool
-is_word(const char *p, int len, const char *s)
+static bool is_word(const char *p, int len, const char *s)
 {
 	return (int)strlen(s) == len && memcmp(p, s, (size_t)len) == 0;
 }
 
-static struct expr
-compile(const struct cursor *c, const char *p, int len)
+static struct expr compile(const struct cursor *c, const char *p, int len)
 {
 	struct expr e;
 	const char *what = expr_compile(p, len, &c->k->symbols, &e);
@@ -98,8 +97,7 @@ compile(const struct cursor *c, const char *p, int len)
 	return e;
 }
 
-static int
-fault_index(struct cursor *c, const char *name, int len)
+static int fault_index(struct cursor *c, const char *name, int len)
 {
 	struct kernel *k = c->k;
 
@@ -111,13 +109,13 @@ fault_index(struct cursor *c, const char *name, int len)
 		complain(c, "too many faults at", name, len);
 	if (!k->faults)
 		k->faults = xmalloc(MAX_FAULTS * sizeof *k->faults);
-	k->faults[k->n_faults] = (struct kernel_fault){.name = copy(name, len), .shows = "mismatch"};
+	k->faults[k->n_faults] =
+		(struct kernel_fault){ .name = copy(name, len), .shows = "mismatch" };
 	return k->n_faults++;
 }
 
 /* `fault NAME compile|wrong [when EXPR]: TEXT` */
-static struct replacement
-parse_fault(struct cursor *c, const char *p, const char *end)
+static struct replacement parse_fault(struct cursor *c, const char *p, const char *end)
 {
 	const char *name, *type, *colon;
 	int name_len = word(&p, end, &name), type_len, index;
@@ -156,12 +154,13 @@ parse_fault(struct cursor *c, const char *p, const char *end)
 	p = colon + 1;
 	if (p < end && *p == ' ')
 		p++;
-	return (struct replacement){.by = BY_FAULT, .index = index, .text = p, .len = (int)(end - p)};
+	return (struct replacement){
+		.by = BY_FAULT, .index = index, .text = p, .len = (int)(end - p)
+	};
 }
 
 /* `says NAME[+N|-N]: MESSAGE` and `shows NAME: REASON` */
-static void
-parse_says(struct cursor *c, const char *p, const char *end, bool shows)
+static void parse_says(struct cursor *c, const char *p, const char *end, bool shows)
 {
 	const char *name, *colon = memchr(p, ':', (size_t)(end - p));
 	struct kernel_fault *f;
@@ -190,8 +189,7 @@ parse_says(struct cursor *c, const char *p, const char *end, bool shows)
 	*(shows ? &f->shows : &f->says) = copy(p, (int)(end - p));
 }
 
-static struct replacement
-parse_param(struct cursor *c, const char *p, const char *end)
+static struct replacement parse_param(struct cursor *c, const char *p, const char *end)
 {
 	struct kernel *k = c->k;
 	struct kernel_param *a = &k->params[k->n_params];
@@ -211,14 +209,13 @@ parse_param(struct cursor *c, const char *p, const char *end)
 		if (stop != w + len)
 			complain(c, "no integer:", w, len);
 	}
-	return (struct replacement){.by = BY_PARAM, .index = k->n_params++};
+	return (struct replacement){ .by = BY_PARAM, .index = k->n_params++ };
 }
 
-static struct replacement
-parse_dtype(struct cursor *c, const char *p, const char *end)
+static struct replacement parse_dtype(struct cursor *c, const char *p, const char *end)
 {
 	const char *colon = memchr(p, ':', (size_t)(end - p)), *name;
-	struct replacement r = {.by = BY_DTYPE};
+	struct replacement r = { .by = BY_DTYPE };
 	int len;
 
 	if (!colon)
@@ -230,8 +227,7 @@ parse_dtype(struct cursor *c, const char *p, const char *end)
 	return r;
 }
 
-static void
-parse_kernel(struct cursor *c, const char *p, const char *end)
+static void parse_kernel(struct cursor *c, const char *p, const char *end)
 {
 	struct kernel *k = c->k;
 	struct kernel_launch *l = &k->launches[k->n_launches];
@@ -257,10 +253,9 @@ parse_kernel(struct cursor *c, const char *p, const char *end)
 		complain(c, "launch without grid or block", "", 0);
 }
 
-static void
-parse_needs(struct cursor *c, const char *p, const char *end)
+static void parse_needs(struct cursor *c, const char *p, const char *end)
 {
-	static const char *none[] = {NULL};
+	static const char *none[] = { NULL };
 	const char **needs = xmalloc(16 * sizeof *needs);
 	int n = 0;
 
@@ -279,8 +274,7 @@ parse_needs(struct cursor *c, const char *p, const char *end)
 }
 
 /* One marker [p, end); true with *r set when it concerns the line below. */
-static bool
-parse_marker(struct cursor *c, const char *p, const char *end, struct replacement *r)
+static bool parse_marker(struct cursor *c, const char *p, const char *end, struct replacement *r)
 {
 	struct kernel *k = c->k;
 	const char *w;
@@ -328,8 +322,7 @@ parse_marker(struct cursor *c, const char *p, const char *end, struct replacemen
 
 /* The line below a param marker: `constexpr int NAME = VALUE;`, in Python
  * `NAME = VALUE`, perhaps annotated. */
-static void
-bind_param(struct cursor *c, struct kernel_line *line, struct kernel_param *a)
+static void bind_param(struct cursor *c, struct kernel_line *line, struct kernel_param *a)
 {
 	const char *p = line->text, *eq = memchr(p, '=', (size_t)line->len), *q, *end;
 	char *stop;
@@ -365,13 +358,13 @@ bind_param(struct cursor *c, struct kernel_line *line, struct kernel_param *a)
 	complain(c, "preset is none of the legal values:", p, line->len);
 }
 
-static void
-add_line(struct cursor *c, const char *text, int len, const struct replacement *r, int n)
+static void add_line(struct cursor *c, const char *text, int len, const struct replacement *r,
+                     int n)
 {
 	struct kernel *k = c->k;
 	struct kernel_line *l = &k->lines[k->n_lines++];
 
-	*l = (struct kernel_line){.text = text, .len = len, .n = n};
+	*l = (struct kernel_line){ .text = text, .len = len, .n = n };
 	while (l->indent < len && (text[l->indent] == ' ' || text[l->indent] == '\t'))
 		l->indent++;
 	if (!n)
@@ -384,11 +377,10 @@ add_line(struct cursor *c, const char *text, int len, const struct replacement *
 	}
 }
 
-static void
-check(struct cursor *c)
+static void check(struct cursor *c)
 {
 	struct kernel *k = c->k;
-	static const char *none[] = {NULL};
+	static const char *none[] = { NULL };
 
 	c->line = 0;
 	if (!k->needs)
@@ -414,18 +406,21 @@ check(struct cursor *c)
 	}
 }
 
-static struct kernel *
-parse(const struct kernel_file *f)
+static struct kernel *parse(const struct kernel_file *f)
 {
 	struct kernel *k = xmalloc(sizeof *k);
-	struct cursor c = {.k = k, .p = (const char *)f->data, .end = (const char *)f->data + f->size};
+	struct cursor c = { .k = k,
+		            .p = (const char *)f->data,
+		            .end = (const char *)f->data + f->size };
 	struct replacement pending[MAX_REPLACEMENTS];
-	struct buf path = {0};
+	struct buf path = { 0 };
 	const char *mark;
 	int n = 0;
 	size_t lines = 1;
 
-	*k = (struct kernel){.op = f->op, .variant = f->variant, .triton = strcmp(f->extension, "py") == 0};
+	*k = (struct kernel){ .op = f->op,
+		              .variant = f->variant,
+		              .triton = strcmp(f->extension, "py") == 0 };
 	buf_printf(&path, "%s/%s.%s", f->op, f->variant, f->extension);
 	k->path = path.data;
 	mark = k->triton ? "#!" : "//!";
@@ -457,8 +452,7 @@ parse(const struct kernel_file *f)
 	return k;
 }
 
-static const struct kernel *
-parsed(int file)
+static const struct kernel *parsed(int file)
 {
 	static struct kernel *kernels[N_FILES];
 
@@ -474,8 +468,7 @@ struct group {
 	const struct kernel **list;
 };
 
-static const struct group *
-group(const char *op, bool triton)
+static const struct group *group(const char *op, bool triton)
 {
 	static struct group groups[N_FILES];
 	static int n_groups;
@@ -486,7 +479,7 @@ group(const char *op, bool triton)
 			return &groups[i];
 	}
 	g = &groups[n_groups];
-	*g = (struct group){.triton = triton, .list = xmalloc(N_FILES * sizeof *g->list)};
+	*g = (struct group){ .triton = triton, .list = xmalloc(N_FILES * sizeof *g->list) };
 	for (int i = 0; i < N_FILES; i++) {
 		const struct kernel_file *f = &kernel_files[i];
 
@@ -508,8 +501,7 @@ group(const char *op, bool triton)
 	return g;
 }
 
-const struct kernel *const *
-kernel_list(const char *op, bool triton, int *n)
+const struct kernel *const *kernel_list(const char *op, bool triton, int *n)
 {
 	const struct group *g = group(op, triton);
 
@@ -517,8 +509,7 @@ kernel_list(const char *op, bool triton, int *n)
 	return g->list;
 }
 
-const struct kernel *
-kernel_find(const char *op, bool triton, const char *variant)
+const struct kernel *kernel_find(const char *op, bool triton, const char *variant)
 {
 	const struct group *g = group(op, triton);
 
@@ -529,8 +520,7 @@ kernel_find(const char *op, bool triton, const char *variant)
 	return NULL;
 }
 
-bool
-kernel_has_dtype(const struct kernel *k, const char *dtype)
+bool kernel_has_dtype(const struct kernel *k, const char *dtype)
 {
 	char name[16];
 
@@ -544,8 +534,7 @@ kernel_has_dtype(const struct kernel *k, const char *dtype)
 	return strstr(k->dtypes, name) != NULL;
 }
 
-int
-kernel_param_index(const struct kernel *k, const char *name)
+int kernel_param_index(const struct kernel *k, const char *name)
 {
 	for (int i = 0; i < k->n_params; i++) {
 		if (strcmp(k->params[i].name, name) == 0)
@@ -554,8 +543,7 @@ kernel_param_index(const struct kernel *k, const char *name)
 	return -1;
 }
 
-const struct kernel_fault *
-kernel_fault_find(const struct kernel *k, const char *name)
+const struct kernel_fault *kernel_fault_find(const struct kernel *k, const char *name)
 {
 	for (int i = 0; i < k->n_faults; i++) {
 		if (strcmp(k->faults[i].name, name) == 0)
@@ -564,14 +552,12 @@ kernel_fault_find(const struct kernel *k, const char *name)
 	return NULL;
 }
 
-static int
-by_name(const void *a, const void *b)
+static int by_name(const void *a, const void *b)
 {
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-const char *const *
-kernel_param_names(int *n)
+const char *const *kernel_param_names(int *n)
 {
 	static const char **names;
 	static int count;
@@ -596,8 +582,7 @@ kernel_param_names(int *n)
 	return names;
 }
 
-void
-kernel_bind(const struct kernel *k, int64_t *values, const char *name, int64_t value)
+void kernel_bind(const struct kernel *k, int64_t *values, const char *name, int64_t value)
 {
 	for (int i = 0; i < k->symbols.n; i++) {
 		if (strcmp(k->symbols.name[i], name) == 0)
@@ -605,23 +590,23 @@ kernel_bind(const struct kernel *k, int64_t *values, const char *name, int64_t v
 	}
 }
 
-void
-kernel_bind_params(const struct kernel *k, int64_t *values, const int64_t *params)
+void kernel_bind_params(const struct kernel *k, int64_t *values, const int64_t *params)
 {
 	for (int i = 0; i < k->n_params; i++)
 		values[k->params[i].slot] = params[i];
 }
 
 /* What stands for a line: a fault's text before a dtype's before a value. */
-static const struct replacement *
-choose(const struct kernel_line *l, const char *dtype, int fault)
+static const struct replacement *choose(const struct kernel_line *l, const char *dtype, int fault)
 {
 	const struct replacement *best = NULL;
 
 	for (int i = 0; i < l->n; i++) {
 		const struct replacement *r = &l->replacements[i];
 
-		if (r->by == BY_FAULT ? r->index == fault : r->by == BY_DTYPE ? strcmp(r->dtype, dtype) == 0 : true) {
+		if (r->by == BY_FAULT   ? r->index == fault
+		    : r->by == BY_DTYPE ? strcmp(r->dtype, dtype) == 0
+		                        : true) {
 			if (!best || r->by > best->by)
 				best = r;
 		}
@@ -629,9 +614,8 @@ choose(const struct kernel_line *l, const char *dtype, int fault)
 	return best;
 }
 
-void
-kernel_render(const struct kernel *k, const char *dtype, const int64_t *params,
-              const struct kernel_fault *fault, struct buf *out, int *line)
+void kernel_render(const struct kernel *k, const char *dtype, const int64_t *params,
+                   const struct kernel_fault *fault, struct buf *out, int *line)
 {
 	int fault_at = fault ? (int)(fault - k->faults) : -1, n = 1;
 
@@ -659,8 +643,7 @@ kernel_render(const struct kernel *k, const char *dtype, const int64_t *params,
 	}
 }
 
-const char *
-kernel_file_name(const struct kernel *k)
+const char *kernel_file_name(const struct kernel *k)
 {
 	return k->triton ? "candidate.py" : "candidate.cu";
 }

@@ -2,7 +2,7 @@
  * kernel.h - the kernel files: embedded, parsed by their markers, rendered.
  *
  * A file kernels/<op>/<variant>.cu or .py is compiled into the programs by the
- * build. Its `//!` markers (README, "Adding a variant") say which parameters,
+ * build. Its markers (README, "Adding to it") say which parameters,
  * needs, faults and costs it has; nothing else in the project does. Everything
  * returned has static lifetime. A file with a bad marker is a bug (exit 4),
  * named with its line.
@@ -17,46 +17,58 @@
 #include "base/buf.h"
 #include "kernels/expr.h"
 
-enum {
-	KERNEL_MAX_PARAMS = 8,
-	KERNEL_MAX_VALUES = 8,
-	KERNEL_MAX_LAUNCHES = 6
-};
+enum { KERNEL_MAX_PARAMS = 8, KERNEL_MAX_VALUES = 8, KERNEL_MAX_LAUNCHES = 6 };
 
 struct kernel_param {
 	const char *name;
-	int n;                           /* legal values, as listed */
+	int n; /* legal values, as listed */
 	int64_t value[KERNEL_MAX_VALUES];
-	int64_t preset;                  /* the file's own */
-	int slot;                        /* in the kernel's symbol table */
+	int64_t preset; /* the file's own */
+	int slot;       /* in the kernel's symbol table */
 };
 
 struct kernel_fault {
 	const char *name;
-	bool defined;                    /* a fault marker has been seen */
-	bool compile;                    /* else wrong result */
-	struct expr when;                /* absent: always */
-	const char *says;                /* compile: the first error's words */
-	int says_offset;                 /* its line, from the replaced line */
-	const char *shows;               /* wrong: the reason it fails for, "mismatch" */
+	bool defined;      /* a fault marker has been seen */
+	bool compile;      /* else wrong result */
+	struct expr when;  /* absent: always */
+	const char *says;  /* compile: the first error's words */
+	int says_offset;   /* its line, from the replaced line */
+	const char *shows; /* wrong: the reason it fails for, "mismatch" */
 };
 
 /* What one launch costs, each an expression (n == 0: default). */
 enum kernel_cost {
-	COST_GRID, COST_BLOCK, COST_SMEM, COST_REGS, COST_READ, COST_ONCE, COST_WRITE,
-	COST_INFLIGHT, COST_OPS, COST_SFU, COST_TC16, COST_TC8I, COST_TC8F, COST_EFF,
-	COST_CHAIN, COST_TILES, COST_COUNT
+	COST_GRID,
+	COST_BLOCK,
+	COST_SMEM,
+	COST_REGS,
+	COST_READ,
+	COST_ONCE,
+	COST_WRITE,
+	COST_INFLIGHT,
+	COST_OPS,
+	COST_SFU,
+	COST_TC16,
+	COST_TC8I,
+	COST_TC8F,
+	COST_EFF,
+	COST_CHAIN,
+	COST_TILES,
+	COST_COUNT
 };
 
-struct kernel_launch { struct expr cost[COST_COUNT]; };
+struct kernel_launch {
+	struct expr cost[COST_COUNT];
+};
 
 struct kernel {
 	const char *op, *variant;
-	bool triton;                     /* else CUDA C++ */
-	const char *idea;                /* a noun phrase for messages */
-	const char *dtypes;              /* " fp16 bf16 ", or NULL: all of the op */
-	const char *const *needs;        /* feature names, ended by NULL */
-	struct symbols symbols;          /* names that expressions use */
+	bool triton;              /* else CUDA C++ */
+	const char *idea;         /* a noun phrase for messages */
+	const char *dtypes;       /* " fp16 bf16 ", or NULL: all of the op */
+	const char *const *needs; /* feature names, ended by NULL */
+	struct symbols symbols;   /* names that expressions use */
 	int n_params;
 	struct kernel_param params[KERNEL_MAX_PARAMS];
 	int n_faults;
@@ -65,9 +77,9 @@ struct kernel {
 	struct expr *legal;
 	int n_launches;
 	struct kernel_launch launches[KERNEL_MAX_LAUNCHES];
-	struct kernel_line *lines;       /* for rendering */
+	struct kernel_line *lines; /* for rendering */
 	int n_lines;
-	const char *path;                /* "rmsnorm/naive.cu", for messages */
+	const char *path; /* "rmsnorm/naive.cu", for messages */
 };
 
 /* The variants of (op, impl), `naive` first, the rest by name; *n their

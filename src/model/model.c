@@ -10,16 +10,16 @@
 
 struct constants {
 	const char *gpu;
-	double dram_share;      /* of the peak that a long stream reaches */
-	double saturating_sms;  /* share of the SMs that reaches it */
-	double latency_factor;  /* loaded over unloaded DRAM latency */
+	double dram_share;     /* of the peak that a long stream reaches */
+	double saturating_sms; /* share of the SMs that reaches it */
+	double latency_factor; /* loaded over unloaded DRAM latency */
 	double l2_bytes_clk;
 	double tensor_share, issue_share;
 	double launch_us, next_launch_us;
 };
 
 static const struct constants constants[] = {
-#define CONSTANTS(...) {__VA_ARGS__},
+#define CONSTANTS(...) { __VA_ARGS__ },
 #include "model/constants.def"
 #undef CONSTANTS
 };
@@ -38,14 +38,12 @@ static const char *const limiter_names[LIMIT_COUNT] = {
 	"memory", "occupancy", "latency", "tensor", "alu", "launch",
 };
 
-const char *
-limiter_name(enum limiter l)
+const char *limiter_name(enum limiter l)
 {
 	return limiter_names[l];
 }
 
-int
-limiter_from_name(const char *name)
+int limiter_from_name(const char *name)
 {
 	for (int i = 0; i < LIMIT_COUNT; i++) {
 		if (strcmp(limiter_names[i], name) == 0)
@@ -54,8 +52,7 @@ limiter_from_name(const char *name)
 	return -1;
 }
 
-static const struct constants *
-constants_of(const struct gpu *g)
+static const struct constants *constants_of(const struct gpu *g)
 {
 	static const struct constants *last;
 	static const struct gpu *of;
@@ -72,20 +69,17 @@ constants_of(const struct gpu *g)
 	bug("no model constants for GPU %s", g->name);
 }
 
-static double
-min2(double a, double b)
+static double min2(double a, double b)
 {
 	return a < b ? a : b;
 }
 
-static double
-max2(double a, double b)
+static double max2(double a, double b)
 {
 	return a > b ? a : b;
 }
 
-static double
-round_up(double x)
+static double round_up(double x)
 {
 	return -floor(-x);
 }
@@ -93,8 +87,8 @@ round_up(double x)
 /* Bytes per µs that `blocks` running blocks draw from DRAM: the peak, what
  * their SMs can draw, and what their bytes in flight sustain (Little), joined
  * by a fourth-power mean so that the knee is round. */
-static double
-bandwidth(const struct gpu *g, const struct constants *c, double blocks, double inflight)
+static double bandwidth(const struct gpu *g, const struct constants *c, double blocks,
+                        double inflight)
 {
 	double peak = g->dram_gbps * 1e3 * c->dram_share;
 	double active = min2(blocks, g->sms);
@@ -113,15 +107,15 @@ bandwidth(const struct gpu *g, const struct constants *c, double blocks, double 
 /* One launch: its times in µs by cause. */
 struct times {
 	double dram, l2, tensor, issue, serial, fill;
-	bool starved;      /* bandwidth is limited by bytes in flight */
+	bool starved; /* bandwidth is limited by bytes in flight */
 	double traffic, in_flight;
 };
 
-static void
-memory_time(const struct gpu *g, const struct constants *c, const struct launch *l, double resident,
-            struct times *t)
+static void memory_time(const struct gpu *g, const struct constants *c, const struct launch *l,
+                        double resident, struct times *t)
 {
-	double slots = resident * g->sms, tiles = (double)l->tiles, workers = min2(slots, (double)l->grid);
+	double slots = resident * g->sms, tiles = (double)l->tiles,
+	       workers = min2(slots, (double)l->grid);
 	double window = (double)l->once / tiles * min2(tiles, workers);
 	double fits = l2_share * g->l2_mb * 1e6;
 	double misses = window > fits ? 1 - fits / window : 0;
@@ -147,12 +141,12 @@ memory_time(const struct gpu *g, const struct constants *c, const struct launch 
 	t->traffic = t->dram + t->l2;
 }
 
-static double
-tensor_time(const struct gpu *g, const struct constants *c, const struct launch *l)
+static double tensor_time(const struct gpu *g, const struct constants *c, const struct launch *l)
 {
 	/* The data sheet's peaks are at the tensor clock. fp8 without an fp8 pipe
 	 * never comes here: such variants convert and use the fp16 pipe. */
-	double us = (double)l->tc16 / (g->tc16_tflops * 1e6) + (double)l->tc8i / (g->tc8i_tops * 1e6);
+	double us =
+		(double)l->tc16 / (g->tc16_tflops * 1e6) + (double)l->tc8i / (g->tc8i_tops * 1e6);
 
 	if (l->tc8f)
 		us += g->tc8f_tflops > 0 ? (double)l->tc8f / (g->tc8f_tflops * 1e6)
@@ -160,37 +154,38 @@ tensor_time(const struct gpu *g, const struct constants *c, const struct launch 
 	return us / (c->tensor_share * (double)l->eff / 100);
 }
 
-static void
-launch_times(const struct gpu *g, const struct constants *c, const struct launch *l, struct occupancy o,
-             struct times *t)
+static void launch_times(const struct gpu *g, const struct constants *c, const struct launch *l,
+                         struct occupancy o, struct times *t)
 {
-	double tiles = (double)l->tiles, slots = (double)o.blocks * g->sms, workers = min2(slots, (double)l->grid);
+	double tiles = (double)l->tiles, slots = (double)o.blocks * g->sms,
+	       workers = min2(slots, (double)l->grid);
 	double per_sm = round_up(tiles / g->sms) * g->sms / tiles; /* quantisation, >= 1 */
 	double waves = round_up(tiles / workers);
 
-	*t = (struct times){0};
+	*t = (struct times){ 0 };
 	memory_time(g, c, l, o.blocks, t);
 	t->tensor = tensor_time(g, c, l) * per_sm;
 	/* One thread instruction per lane and clock; MUFU runs at 16 per SM. */
-	t->issue = (double)l->ops / (g->fp32_tflops * 1e6 / 2 * c->issue_share)
-	           + (double)l->sfu / (16.0 * g->sms * g->boost_mhz) * 0.8;
+	t->issue = (double)l->ops / (g->fp32_tflops * 1e6 / 2 * c->issue_share) +
+	           (double)l->sfu / (16.0 * g->sms * g->boost_mhz) * 0.8;
 	/* A few warps cannot fill the issue slots: about 4 per scheduler do. */
-	t->issue *= max2(1, 12 / max2(1, min2(o.blocks, round_up((double)l->grid / g->sms)) * (double)((l->block + 31) / 32)));
+	t->issue *= max2(1, 12 / max2(1, min2(o.blocks, round_up((double)l->grid / g->sms)) *
+	                                         (double)((l->block + 31) / 32)));
 	t->issue *= per_sm;
 	t->serial = waves * (double)l->chain / g->boost_mhz;
 	t->fill = min2((double)l->chain, 2 * g->dram_latency) / g->boost_mhz;
 }
 
-bool
-model_estimate(const struct gpu *g, const struct resources *r, struct estimate *out)
+bool model_estimate(const struct gpu *g, const struct resources *r, struct estimate *out)
 {
 	const struct constants *c = constants_of(g);
 	double longest = -1;
 
-	*out = (struct estimate){0};
+	*out = (struct estimate){ 0 };
 	for (int i = 0; i < r->n; i++) {
 		const struct launch *l = &r->launch[i];
-		int warps = (int)((l->block + 31) / 32), cap = 65536 / (32 * ((warps + 3) / 4 * 4)) / 8 * 8;
+		int warps = (int)((l->block + 31) / 32),
+		    cap = 65536 / (32 * ((warps + 3) / 4 * 4)) / 8 * 8;
 		int regs = (int)(l->regs < 1000 ? l->regs : 1000), spill = 0;
 		struct occupancy o;
 		struct times t;
@@ -253,8 +248,7 @@ model_estimate(const struct gpu *g, const struct resources *r, struct estimate *
 	return true;
 }
 
-double
-model_floor_us(const struct problem *p)
+double model_floor_us(const struct problem *p)
 {
 	const struct gpu *g = p->gpu;
 	double written = (double)p->op->bytes_out(p->shape, p->dtype);
@@ -262,31 +256,43 @@ model_floor_us(const struct problem *p)
 	double flops = (double)p->op->flops(p->shape, p->dtype), rate = g->fp32_tflops;
 
 	switch (p->op->pipe) {
-	case PIPE_FP32: break;
-	case PIPE_TENSOR16: rate = g->tc16_tflops; break;
-	case PIPE_TENSOR8I: rate = g->tc8i_tops; break;
-	case PIPE_TENSOR8F: rate = g->tc8f_tflops > 0 ? g->tc8f_tflops : g->tc16_tflops; break;
+	case PIPE_FP32:
+		break;
+	case PIPE_TENSOR16:
+		rate = g->tc16_tflops;
+		break;
+	case PIPE_TENSOR8I:
+		rate = g->tc8i_tops;
+		break;
+	case PIPE_TENSOR8F:
+		rate = g->tc8f_tflops > 0 ? g->tc8f_tflops : g->tc16_tflops;
+		break;
 	}
 	return max2(bytes / (g->dram_gbps * 1e3), flops / (rate * 1e6));
 }
 
-bool
-model_relieves(enum limiter limiter, const struct terms *a, const struct terms *b)
+bool model_relieves(enum limiter limiter, const struct terms *a, const struct terms *b)
 {
 	switch (limiter) {
-	case LIMIT_MEMORY: return b->traffic < 0.95 * a->traffic;
-	case LIMIT_OCCUPANCY: return b->in_flight > 1.05 * a->in_flight;
-	case LIMIT_LATENCY: return b->serial < 0.95 * a->serial;
-	case LIMIT_TENSOR: return b->tensor < 0.95 * a->tensor;
-	case LIMIT_ALU: return b->issue < 0.95 * a->issue;
-	case LIMIT_LAUNCH: return b->launches < 0.95 * a->launches
-	                          || (b->launches <= a->launches && b->serial < 0.95 * a->serial);
-	default: return false;
+	case LIMIT_MEMORY:
+		return b->traffic < 0.95 * a->traffic;
+	case LIMIT_OCCUPANCY:
+		return b->in_flight > 1.05 * a->in_flight;
+	case LIMIT_LATENCY:
+		return b->serial < 0.95 * a->serial;
+	case LIMIT_TENSOR:
+		return b->tensor < 0.95 * a->tensor;
+	case LIMIT_ALU:
+		return b->issue < 0.95 * a->issue;
+	case LIMIT_LAUNCH:
+		return b->launches < 0.95 * a->launches ||
+		       (b->launches <= a->launches && b->serial < 0.95 * a->serial);
+	default:
+		return false;
 	}
 }
 
-double
-model_noise(double us)
+double model_noise(double us)
 {
 	double jitter = jitter_us / us;
 

@@ -40,9 +40,9 @@ struct estimate {
 	double floor_us;  /* of it, launch overhead: no time is below it */
 	double occupancy; /* of the launch that takes longest, 0 … 1 */
 	enum limiter limiter;
-	int registers;    /* per thread, of that launch, after the cap */
-	int64_t smem;     /* bytes per block, the largest launch */
-	int64_t spill;    /* bytes per thread, the largest */
+	int registers; /* per thread, of that launch, after the cap */
+	int64_t smem;  /* bytes per block, the largest launch */
+	int64_t spill; /* bytes per thread, the largest */
 	struct terms terms;
 };
 

@@ -5,23 +5,24 @@
 
 #include "model/model.h"
 
-static bool
-terms_of(const struct problem *p, const struct kernel *k, const int64_t *params, struct terms *out)
+static bool terms_of(const struct problem *p, const struct kernel *k, const int64_t *params,
+                     struct terms *out)
 {
 	struct binding b;
 	struct resources r;
 	struct estimate e;
 
 	config_bind(p, k, &b);
-	if (config_illegal(p, &b, params) || !config_resources(&b, params, &r) || !model_estimate(p->gpu, &r, &e))
+	if (config_illegal(p, &b, params) || !config_resources(&b, params, &r) ||
+	    !model_estimate(p->gpu, &r, &e))
 		return false;
 	*out = e.terms;
 	return true;
 }
 
-enum move_class
-move_classify(const struct problem *p, const char *limiter, const struct kernel *parent,
-              const int64_t *parent_params, const struct kernel *kernel, const int64_t *params)
+enum move_class move_classify(const struct problem *p, const char *limiter,
+                              const struct kernel *parent, const int64_t *parent_params,
+                              const struct kernel *kernel, const int64_t *params)
 {
 	int64_t preset[KERNEL_MAX_PARAMS];
 	struct terms from, to;

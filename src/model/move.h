@@ -15,8 +15,8 @@ enum move_class {
 
 /* From one configuration (parent NULL: the baseline) to another. `limiter` is
  * the name in the author's last timed result, NULL if there was none. */
-enum move_class move_classify(const struct problem *p, const char *limiter, const struct kernel *parent,
-                              const int64_t *parent_params, const struct kernel *kernel,
-                              const int64_t *params);
+enum move_class move_classify(const struct problem *p, const char *limiter,
+                              const struct kernel *parent, const int64_t *parent_params,
+                              const struct kernel *kernel, const int64_t *params);
 
 #endif

@@ -7,15 +7,15 @@
 #include "ops/op.h"
 
 struct public_point {
-	int class;              /* index of its class */
+	int class; /* index of its class */
 	const char *gpu, *op;
 	enum dtype dtype;
 	int64_t shape[OP_MAX_AXES];
-	double us;              /* published time */
+	double us; /* published time */
 };
 
 struct public_answer {
-	double us;              /* of the model's fastest configuration */
+	double us; /* of the model's fastest configuration */
 	char choice[160], shape[64];
 };
 

@@ -8,8 +8,7 @@
 #include "base/die.h"
 #include "base/rng.h"
 
-static bool
-listed(const char *list, const char *name)
+static bool listed(const char *list, const char *name)
 {
 	size_t n = strlen(name);
 
@@ -22,8 +21,7 @@ listed(const char *list, const char *name)
 	return false;
 }
 
-void
-catalog_open(struct catalog *c, const char *ops, const char *gpus)
+void catalog_open(struct catalog *c, const char *ops, const char *gpus)
 {
 	int n;
 	const struct op *const *all = op_list(&n);
@@ -41,8 +39,7 @@ catalog_open(struct catalog *c, const char *ops, const char *gpus)
 	}
 }
 
-const char *
-catalog_starved(const struct catalog *c)
+const char *catalog_starved(const struct catalog *c)
 {
 	for (int i = 0; i < c->n_ops; i++) {
 		int open = 0;
@@ -56,35 +53,34 @@ catalog_starved(const struct catalog *c)
 }
 
 /* A task takes at most 60 % of the GPU's memory (facts/ops.md). */
-static bool
-fits(const struct problem *p)
+static bool fits(const struct problem *p)
 {
 	return (double)p->op->footprint(p->shape, p->dtype) <= 0.6e9 * p->gpu->dram_gb;
 }
 
-static void
-set_shape(struct problem *p, int i)
+static void set_shape(struct problem *p, int i)
 {
 	memcpy(p->shape, p->op->shapes[i], sizeof p->shape);
 }
 
 /* Turns: impl by the round of the ops, dtype and shape drawn. False when no
  * shape will do. */
-static bool
-fill(struct problem *p, struct rng *r, int64_t round, bool reserved_shape)
+static bool fill(struct problem *p, struct rng *r, int64_t round, bool reserved_shape)
 {
 	int n = p->op->n_shapes, first;
 	bool both = p->op->impls == (1u << IMPL_CUDA | 1u << IMPL_TRITON);
 
-	p->impl = both ? (enum impl)(round % IMPL_COUNT) : p->op->impls == 1u << IMPL_TRITON ? IMPL_TRITON : IMPL_CUDA;
+	p->impl = both                                ? (enum impl)(round % IMPL_COUNT)
+	          : p->op->impls == 1u << IMPL_TRITON ? IMPL_TRITON
+	                                              : IMPL_CUDA;
 	p->dtype = p->op->dtypes[rng_below(r, (uint64_t)p->op->n_dtypes)];
 	first = (int)rng_below(r, (uint64_t)n);
 	/* Draw until one will do; the walk at the end only serves tables in which
 	 * few shapes do. */
 	for (int i = 0; i < 64 + n; i++) {
 		set_shape(p, i < 64 ? (i ? (int)rng_below(r, (uint64_t)n) : first) : i - 64);
-		if (holdout_shape(p->op, p->shape) == reserved_shape && fits(p)
-		    && !op_illegal(p->op, p->shape, p->dtype))
+		if (holdout_shape(p->op, p->shape) == reserved_shape && fits(p) &&
+		    !op_illegal(p->op, p->shape, p->dtype))
 			return true;
 	}
 	return false;
@@ -93,9 +89,8 @@ fill(struct problem *p, struct rng *r, int64_t round, bool reserved_shape)
 /* Deals GPUs to the tasks of a group so that each task's pair is unreserved:
  * depth first through a random order. With fewer GPUs than needed, or a list
  * that allows no such deal, false. */
-static bool
-deal(const struct catalog *c, const struct op *const *ops, const int *order, int at, unsigned used,
-     const struct gpu **out)
+static bool deal(const struct catalog *c, const struct op *const *ops, const int *order, int at,
+                 unsigned used, const struct gpu **out)
 {
 	if (at == c->n_gpus)
 		return true;
@@ -111,8 +106,7 @@ deal(const struct catalog *c, const struct op *const *ops, const int *order, int
 	return false;
 }
 
-static const struct gpu *
-gpu_of(const struct catalog *c, uint64_t seed, int64_t index)
+static const struct gpu *gpu_of(const struct catalog *c, uint64_t seed, int64_t index)
 {
 	int64_t group = index / c->n_gpus, place = index % c->n_gpus;
 	struct rng r = rng_make(rng_mix2(seed, (uint64_t)group), "gpus");
@@ -142,28 +136,26 @@ gpu_of(const struct catalog *c, uint64_t seed, int64_t index)
 	}
 }
 
-void
-catalog_train(const struct catalog *c, uint64_t seed, int64_t index, struct problem *out)
+void catalog_train(const struct catalog *c, uint64_t seed, int64_t index, struct problem *out)
 {
 	struct rng r = rng_make(rng_mix2(seed, (uint64_t)index), "task");
 
-	*out = (struct problem){.op = c->ops[index % c->n_ops], .gpu = gpu_of(c, seed, index)};
+	*out = (struct problem){ .op = c->ops[index % c->n_ops], .gpu = gpu_of(c, seed, index) };
 	if (!fill(out, &r, index / c->n_ops, false))
 		bug("no training shape of %s fits %s", out->op->name, out->gpu->name);
 }
 
 /* Half of the tasks have reserved shapes on GPUs the problem is trained on, a
  * quarter each the two kinds of pairs. */
-static enum holdout
-kind_of(int64_t index)
+static enum holdout kind_of(int64_t index)
 {
-	static const enum holdout turn[] = {HOLDOUT_SHAPE, HOLDOUT_PAIR_NEAR, HOLDOUT_SHAPE, HOLDOUT_PAIR_FAR};
+	static const enum holdout turn[] = { HOLDOUT_SHAPE, HOLDOUT_PAIR_NEAR, HOLDOUT_SHAPE,
+		                             HOLDOUT_PAIR_FAR };
 
 	return turn[index % 4];
 }
 
-enum holdout
-catalog_holdout(int64_t index, struct problem *out)
+enum holdout catalog_holdout(int64_t index, struct problem *out)
 {
 	struct catalog c;
 	enum holdout kind = kind_of(index);
@@ -182,9 +174,10 @@ catalog_holdout(int64_t index, struct problem *out)
 				if (pair != (kind == HOLDOUT_SHAPE ? HOLDOUT_NONE : kind))
 					continue;
 				if (pass == 1 && seen == turn % n) {
-					*out = (struct problem){.op = c.ops[o], .gpu = c.gpus[g]};
+					*out = (struct problem){ .op = c.ops[o], .gpu = c.gpus[g] };
 					if (!fill(out, &r, turn / n, kind == HOLDOUT_SHAPE))
-						bug("no hold-out shape of %s fits %s", out->op->name, out->gpu->name);
+						bug("no hold-out shape of %s fits %s",
+						    out->op->name, out->gpu->name);
 					return kind;
 				}
 				seen++;

@@ -5,8 +5,7 @@
 
 #include <string.h>
 
-void
-config_bind(const struct problem *p, const struct kernel *k, struct binding *out)
+void config_bind(const struct problem *p, const struct kernel *k, struct binding *out)
 {
 	const struct gpu *g = p->gpu;
 
@@ -24,8 +23,7 @@ config_bind(const struct problem *p, const struct kernel *k, struct binding *out
 	kernel_bind(k, out->values, "LATL2", (int64_t)g->l2_latency);
 }
 
-const char *
-config_unmet(const struct gpu *g, const struct kernel *k)
+const char *config_unmet(const struct gpu *g, const struct kernel *k)
 {
 	for (int i = 0; k->needs[i]; i++) {
 		int f = gpu_feature_from_name(k->needs[i]);
@@ -36,8 +34,7 @@ config_unmet(const struct gpu *g, const struct kernel *k)
 	return NULL;
 }
 
-const char *
-config_illegal(const struct problem *p, struct binding *b, const int64_t *params)
+const char *config_illegal(const struct problem *p, struct binding *b, const int64_t *params)
 {
 	const struct kernel *k = b->kernel;
 	struct resources res;
@@ -62,8 +59,7 @@ config_illegal(const struct problem *p, struct binding *b, const int64_t *params
 	return NULL;
 }
 
-bool
-config_resources(struct binding *b, const int64_t *params, struct resources *out)
+bool config_resources(struct binding *b, const int64_t *params, struct resources *out)
 {
 	const struct kernel *k = b->kernel;
 
@@ -88,20 +84,21 @@ config_resources(struct binding *b, const int64_t *params, struct resources *out
 			v[COST_TILES] = v[COST_GRID];
 		if (!cost[COST_REGS].n)
 			v[COST_REGS] = 32;
-		if (v[COST_GRID] < 1 || v[COST_GRID] > INT32_MAX || v[COST_BLOCK] < 1 || v[COST_BLOCK] > 1024
-		    || v[COST_TILES] < 1 || v[COST_EFF] < 1 || v[COST_EFF] > 100)
+		if (v[COST_GRID] < 1 || v[COST_GRID] > INT32_MAX || v[COST_BLOCK] < 1 ||
+		    v[COST_BLOCK] > 1024 || v[COST_TILES] < 1 || v[COST_EFF] < 1 ||
+		    v[COST_EFF] > 100)
 			return false;
 		out->launch[i] = (struct launch){
-			v[COST_GRID], v[COST_BLOCK], v[COST_SMEM], v[COST_REGS], v[COST_READ], v[COST_ONCE],
-			v[COST_WRITE], v[COST_INFLIGHT], v[COST_OPS], v[COST_SFU], v[COST_TC16], v[COST_TC8I],
-			v[COST_TC8F], v[COST_EFF], v[COST_CHAIN], v[COST_TILES],
+			v[COST_GRID], v[COST_BLOCK], v[COST_SMEM],  v[COST_REGS],
+			v[COST_READ], v[COST_ONCE],  v[COST_WRITE], v[COST_INFLIGHT],
+			v[COST_OPS],  v[COST_SFU],   v[COST_TC16],  v[COST_TC8I],
+			v[COST_TC8F], v[COST_EFF],   v[COST_CHAIN], v[COST_TILES],
 		};
 	}
 	return true;
 }
 
-bool
-config_fault_applies(struct binding *b, const int64_t *params, const struct kernel_fault *f)
+bool config_fault_applies(struct binding *b, const int64_t *params, const struct kernel_fault *f)
 {
 	int64_t ok;
 
@@ -111,22 +108,19 @@ config_fault_applies(struct binding *b, const int64_t *params, const struct kern
 	return expr_eval(&f->when, b->values, &ok) && ok;
 }
 
-void
-config_first(const struct kernel *k, int64_t *params)
+void config_first(const struct kernel *k, int64_t *params)
 {
 	for (int i = 0; i < k->n_params; i++)
 		params[i] = k->params[i].value[0];
 }
 
-void
-config_preset(const struct kernel *k, int64_t *params)
+void config_preset(const struct kernel *k, int64_t *params)
 {
 	for (int i = 0; i < k->n_params; i++)
 		params[i] = k->params[i].preset;
 }
 
-bool
-config_next(const struct kernel *k, int64_t *params)
+bool config_next(const struct kernel *k, int64_t *params)
 {
 	for (int i = k->n_params - 1; i >= 0; i--) {
 		const struct kernel_param *a = &k->params[i];

@@ -13,15 +13,19 @@ static const struct {
 	const char *problem, *gpu;
 } pairs[] = {
 	/* One of two sisters: the other one is trained on. */
-	{"gemm", "h100"},
-	{"decode_attention", "a10"},
-	{"rmsnorm", "rtx_a6000"},
-	{"mamba_scan", "h100"},
+	{ "gemm", "h100" },
+	{ "decode_attention", "a10" },
+	{ "rmsnorm", "rtx_a6000" },
+	{ "mamba_scan", "h100" },
 	/* Both sisters. */
-	{"rope", "h100"}, {"rope", "h200"},
-	{"moe_scatter", "h100"}, {"moe_scatter", "h200"},
-	{"int4_gemv", "a10"}, {"int4_gemv", "rtx_a6000"},
-	{"kv_append", "a10"}, {"kv_append", "rtx_a6000"},
+	{ "rope", "h100" },
+	{ "rope", "h200" },
+	{ "moe_scatter", "h100" },
+	{ "moe_scatter", "h200" },
+	{ "int4_gemv", "a10" },
+	{ "int4_gemv", "rtx_a6000" },
+	{ "kv_append", "a10" },
+	{ "kv_append", "rtx_a6000" },
 };
 
 static const char *const names[] = {
@@ -31,14 +35,12 @@ static const char *const names[] = {
 	[HOLDOUT_PAIR_FAR] = "pair_far",
 };
 
-const char *
-holdout_name(enum holdout h)
+const char *holdout_name(enum holdout h)
 {
 	return names[h];
 }
 
-bool
-holdout_pair_at(int i, const char **problem, const char **gpu)
+bool holdout_pair_at(int i, const char **problem, const char **gpu)
 {
 	if (i < 0 || i >= (int)(sizeof pairs / sizeof *pairs))
 		return false;
@@ -47,8 +49,7 @@ holdout_pair_at(int i, const char **problem, const char **gpu)
 	return true;
 }
 
-static bool
-pair_reserved(const char *problem, const char *gpu)
+static bool pair_reserved(const char *problem, const char *gpu)
 {
 	for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
 		if (strcmp(pairs[i].problem, problem) == 0 && strcmp(pairs[i].gpu, gpu) == 0)
@@ -57,8 +58,7 @@ pair_reserved(const char *problem, const char *gpu)
 	return false;
 }
 
-enum holdout
-holdout_pair(const struct op *op, const struct gpu *gpu)
+enum holdout holdout_pair(const struct op *op, const struct gpu *gpu)
 {
 	if (!pair_reserved(op->problem, gpu->name))
 		return HOLDOUT_NONE;
@@ -66,10 +66,9 @@ holdout_pair(const struct op *op, const struct gpu *gpu)
 }
 
 /* Batch, tokens and lengths: shapes that differ in these alone are one model's. */
-static bool
-is_loose(const char *axis)
+static bool is_loose(const char *axis)
 {
-	static const char *const loose[] = {"B", "T", "M", "S", "L", "W"};
+	static const char *const loose[] = { "B", "T", "M", "S", "L", "W" };
 
 	for (size_t i = 0; i < sizeof loose / sizeof *loose; i++) {
 		if (strcmp(loose[i], axis) == 0)
@@ -80,8 +79,7 @@ is_loose(const char *axis)
 
 /* A hash of the problem's name and the model dimensions, in the axes' order:
  * ops of one problem name them alike, so they share their reserved models. */
-static uint64_t
-model_key(const struct op *op, const int64_t *shape)
+static uint64_t model_key(const struct op *op, const int64_t *shape)
 {
 	uint64_t h = hash_str(op->problem);
 
@@ -105,7 +103,7 @@ enum { MAX_KEYS = 512, MAX_PROBLEMS = 64 };
 struct reservation {
 	const char *problem;
 	int n;
-	uint64_t key[MAX_KEYS];  /* reserved ones */
+	uint64_t key[MAX_KEYS]; /* reserved ones */
 };
 
 struct count {
@@ -113,8 +111,7 @@ struct count {
 	int shapes;
 };
 
-static int
-by_key(const void *a, const void *b)
+static int by_key(const void *a, const void *b)
 {
 	const struct count *x = a, *y = b;
 
@@ -123,8 +120,7 @@ by_key(const void *a, const void *b)
 
 /* Models in the order of their hashes, as long as no more than a quarter of
  * the problem's shapes is taken, until a fifth is. */
-static void
-reserve(struct reservation *r)
+static void reserve(struct reservation *r)
 {
 	static struct count counts[MAX_KEYS];
 	int n = 0, total = 0, taken = 0, n_ops;
@@ -142,7 +138,7 @@ reserve(struct reservation *r)
 			if (k == MAX_KEYS)
 				bug("problem %s has more than %d models", r->problem, MAX_KEYS);
 			if (k == n)
-				counts[n++] = (struct count){key, 0};
+				counts[n++] = (struct count){ key, 0 };
 			counts[k].shapes++;
 			total++;
 		}
@@ -156,8 +152,7 @@ reserve(struct reservation *r)
 	}
 }
 
-bool
-holdout_shape(const struct op *op, const int64_t *shape)
+bool holdout_shape(const struct op *op, const int64_t *shape)
 {
 	static struct reservation reservations[MAX_PROBLEMS];
 	static int n;
@@ -182,8 +177,7 @@ holdout_shape(const struct op *op, const int64_t *shape)
 	return false;
 }
 
-enum holdout
-holdout_of(const struct problem *p)
+enum holdout holdout_of(const struct problem *p)
 {
 	enum holdout h = holdout_pair(p->op, p->gpu);
 

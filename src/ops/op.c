@@ -23,20 +23,19 @@ static const struct {
 	const char *name;
 	int bytes;
 } dtypes[DT_COUNT] = {
-	[DT_FP32] = {"fp32", 4}, [DT_FP16] = {"fp16", 2}, [DT_BF16] = {"bf16", 2}, [DT_FP8] = {"fp8", 1},
-	[DT_INT8] = {"int8", 1}, [DT_INT4] = {"int4", 1}, [DT_FP4] = {"fp4", 1},
+	[DT_FP32] = { "fp32", 4 }, [DT_FP16] = { "fp16", 2 }, [DT_BF16] = { "bf16", 2 },
+	[DT_FP8] = { "fp8", 1 },   [DT_INT8] = { "int8", 1 }, [DT_INT4] = { "int4", 1 },
+	[DT_FP4] = { "fp4", 1 },
 };
 
-static const char *const impls[IMPL_COUNT] = {"cuda", "triton"};
+static const char *const impls[IMPL_COUNT] = { "cuda", "triton" };
 
-const char *
-dtype_name(enum dtype dtype)
+const char *dtype_name(enum dtype dtype)
 {
 	return dtypes[dtype].name;
 }
 
-int
-dtype_from_name(const char *name)
+int dtype_from_name(const char *name)
 {
 	for (int i = 0; i < DT_COUNT; i++) {
 		if (strcmp(dtypes[i].name, name) == 0)
@@ -45,30 +44,29 @@ dtype_from_name(const char *name)
 	return -1;
 }
 
-int
-dtype_bytes(enum dtype dtype)
+int dtype_bytes(enum dtype dtype)
 {
 	return dtypes[dtype].bytes;
 }
 
-double
-dtype_round_off(enum dtype dtype)
+double dtype_round_off(enum dtype dtype)
 {
 	switch (dtype) {
-	case DT_FP32: return 0x1p-24;
-	case DT_BF16: return 0x1p-8;
-	default: return 0x1p-11;
+	case DT_FP32:
+		return 0x1p-24;
+	case DT_BF16:
+		return 0x1p-8;
+	default:
+		return 0x1p-11;
 	}
 }
 
-const char *
-impl_name(enum impl impl)
+const char *impl_name(enum impl impl)
 {
 	return impls[impl];
 }
 
-int
-impl_from_name(const char *name)
+int impl_from_name(const char *name)
 {
 	for (int i = 0; i < IMPL_COUNT; i++) {
 		if (strcmp(impls[i], name) == 0)
@@ -77,16 +75,14 @@ impl_from_name(const char *name)
 	return -1;
 }
 
-static int
-by_name(const void *a, const void *b)
+static int by_name(const void *a, const void *b)
 {
 	const struct op *const *x = a, *const *y = b;
 
 	return strcmp((*x)->name, (*y)->name);
 }
 
-const struct op *const *
-op_list(int *n)
+const struct op *const *op_list(int *n)
 {
 	enum { MAX_OPS = 128 };
 	static const struct op *list[MAX_OPS];
@@ -106,8 +102,7 @@ op_list(int *n)
 	return list;
 }
 
-const struct op *
-op_find(const char *name)
+const struct op *op_find(const char *name)
 {
 	int n;
 	const struct op *const *list = op_list(&n);
@@ -119,8 +114,7 @@ op_find(const char *name)
 	return NULL;
 }
 
-int
-op_axis(const struct op *op, const char *name)
+int op_axis(const struct op *op, const char *name)
 {
 	for (int i = 0; i < op->n_axes; i++) {
 		if (strcmp(op->axes[i], name) == 0)
@@ -129,8 +123,7 @@ op_axis(const struct op *op, const char *name)
 	return -1;
 }
 
-bool
-op_has_dtype(const struct op *op, enum dtype dtype)
+bool op_has_dtype(const struct op *op, enum dtype dtype)
 {
 	for (int i = 0; i < op->n_dtypes; i++) {
 		if (op->dtypes[i] == dtype)
@@ -139,8 +132,15 @@ op_has_dtype(const struct op *op, enum dtype dtype)
 	return false;
 }
 
-const char *
-op_illegal(const struct op *op, const int64_t *v, enum dtype dtype)
+void op_tolerance(const struct op *op, const int64_t *v, double *element, double *norm)
+{
+	*element = op->tol_element;
+	*norm = op->tol_norm;
+	if (op->tolerance)
+		op->tolerance(v, element, norm);
+}
+
+const char *op_illegal(const struct op *op, const int64_t *v, enum dtype dtype)
 {
 	const int64_t axis_limit = (int64_t)1 << 31, bytes_limit = (int64_t)1 << 40;
 	const char *what;

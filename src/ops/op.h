@@ -19,25 +19,27 @@ enum dtype { DT_FP32, DT_FP16, DT_BF16, DT_FP8, DT_INT8, DT_INT4, DT_FP4, DT_COU
 enum impl { IMPL_CUDA, IMPL_TRITON, IMPL_COUNT };
 
 struct op {
-	const char *name;       /* the launcher's name, "flash_decode" */
-	const char *problem;    /* the unit of the hold-out, "decode_attention" */
-	unsigned impls;         /* bit 1 << IMPL_CUDA, 1 << IMPL_TRITON */
-	enum dtype dtypes[4];   /* the first n_dtypes */
+	const char *name;     /* the launcher's name, "flash_decode" */
+	const char *problem;  /* the unit of the hold-out, "decode_attention" */
+	unsigned impls;       /* bit 1 << IMPL_CUDA, 1 << IMPL_TRITON */
+	enum dtype dtypes[4]; /* the first n_dtypes */
 	int n_dtypes;
 	const char *axes[OP_MAX_AXES]; /* in the launcher's order, "B", "H" */
 	int n_axes;
-	unsigned loose_axes;    /* bit per axis: batch or tokens; shapes that
+	unsigned loose_axes;                  /* bit per axis: batch or tokens; shapes that
 	                           differ in these alone are the same to the
 	                           hold-out */
 	const int64_t (*shapes)[OP_MAX_AXES]; /* n_shapes rows, axes in order */
 	int n_shapes;
-	const char *statement;  /* the mathematics, layouts and contract */
+	const char *statement; /* the mathematics, layouts and contract */
 	/* The launcher's C signature, or Triton's `launch`. String of static
 	 * lifetime. Depends on dtype where facts/ops.md says so. */
 	const char *(*signature)(enum impl impl, enum dtype dtype);
-	/* Error test T(a, n) of facts/ops.md: element and norm bound in units
-	 * of the output type's rounding; both 0 means bitwise. */
+	/* Error test T(a, n): element and norm bound in units of the output
+	 * type's rounding (README, "The row"); both 0 means bitwise. Where they
+	 * depend on the shape, `tolerance` says; else it is NULL. */
 	double tol_element, tol_norm;
+	void (*tolerance)(const int64_t *v, double *element, double *norm);
 	/* Compulsory bytes: each input byte that must be read, once, and each
 	 * output byte, once. v[n_axes] are the axis values. */
 	int64_t (*bytes)(const int64_t *v, enum dtype dtype);
@@ -72,6 +74,8 @@ const struct op *op_find(const char *name);
 /* Index of the axis, or -1. */
 int op_axis(const struct op *op, const char *name);
 bool op_has_dtype(const struct op *op, enum dtype dtype);
+/* The two bounds of the error test at this shape. */
+void op_tolerance(const struct op *op, const int64_t *v, double *element, double *norm);
 /* NULL if legal (every axis >= 1, the op's own rules, a tensor table limit),
  * else what is wrong. */
 const char *op_illegal(const struct op *op, const int64_t *v, enum dtype dtype);

@@ -9,18 +9,16 @@
 #include "base/rng.h"
 #include "episode/schema.h"
 
-struct problem
-env_problem(const struct task *t)
+struct problem env_problem(const struct task *t)
 {
-	struct problem p = {.op = t->op, .impl = t->impl, .gpu = t->gpu, .dtype = t->dtype};
+	struct problem p = { .op = t->op, .impl = t->impl, .gpu = t->gpu, .dtype = t->dtype };
 
 	for (int i = 0; i < t->op->n_axes; i++)
 		p.shape[i] = t->shape[i];
 	return p;
 }
 
-double
-env_baseline_ms(const struct problem *p)
+double env_baseline_ms(const struct problem *p)
 {
 	const struct kernel *k = kernel_find(p->op->name, p->impl == IMPL_TRITON, "naive");
 	int64_t params[KERNEL_MAX_PARAMS];
@@ -32,16 +30,15 @@ env_baseline_ms(const struct problem *p)
 		bug("op %s has no naive variant for %s", p->op->name, impl_name(p->impl));
 	config_bind(p, k, &b);
 	config_preset(k, params);
-	if (config_illegal(p, &b, params) || !config_resources(&b, params, &r)
-	    || !model_estimate(p->gpu, &r, &e))
+	if (config_illegal(p, &b, params) || !config_resources(&b, params, &r) ||
+	    !model_estimate(p->gpu, &r, &e))
 		bug("naive variant of %s is illegal for a task", p->op->name);
 	return num_time(e.us / 1000);
 }
 
 /* A draw around `us` that obeys physics: above the launch floor, no faster
  * than the compulsory work at peak rates. Redrawn, never clamped. */
-static double
-draw_ms(const struct problem *p, struct rng *r, double us, double cv)
+static double draw_ms(const struct problem *p, struct rng *r, double us, double cv)
 {
 	double floor_us = model_floor_us(p);
 	double bytes = (double)p->op->bytes(p->shape, p->dtype), peak = p->gpu->dram_gbps * 1e3;
@@ -57,29 +54,27 @@ draw_ms(const struct problem *p, struct rng *r, double us, double cv)
 	bug("the model is below the physical floor of %s on %s", p->op->name, p->gpu->name);
 }
 
-static struct rng
-outcome_rng(uint64_t seed, uint64_t source_hash, const char *purpose)
+static struct rng outcome_rng(uint64_t seed, uint64_t source_hash, const char *purpose)
 {
 	return rng_make(rng_mix2(seed, source_hash), purpose);
 }
 
-static void
-verify_pass(const struct problem *p, struct rng *r, struct verify *v)
+static void verify_pass(const struct problem *p, struct rng *r, struct verify *v)
 {
-	double u = dtype_round_off(p->dtype), a = p->op->tol_element;
+	double u = dtype_round_off(p->dtype), a, n;
 
 	v->present = true;
 	v->status = word_name(VERDICT_PASS);
 	v->max_abs_err = v->max_rel_err = 0;
-	if (p->op->tol_element <= 0 && p->op->tol_norm <= 0)
+	op_tolerance(p->op, p->shape, &a, &n);
+	if (a <= 0 && n <= 0)
 		return;
 	/* Correct kernels sit at 0.3 to 0.8 of the bound (facts/ops.md). */
 	v->max_rel_err = num_value(num_round(u * (2 + a) * (0.3 + 0.5 * rng_unit(r)) * 0.5, 4));
 	v->max_abs_err = num_value(num_round(v->max_rel_err * (1 + 2 * rng_unit(r)), 4));
 }
 
-static void
-verify_fail(const struct kernel_fault *f, struct rng *r, struct verify *v)
+static void verify_fail(const struct kernel_fault *f, struct rng *r, struct verify *v)
 {
 	v->present = true;
 	v->status = word_name(VERDICT_FAIL);
@@ -91,8 +86,7 @@ verify_fail(const struct kernel_fault *f, struct rng *r, struct verify *v)
 	v->max_abs_err = num_value(num_round(num_exp2(-4 + 7 * rng_unit(r)), 4));
 }
 
-static void
-compile_error(const struct trial *t, int line, struct arena *a, struct compile *c)
+static void compile_error(const struct trial *t, int line, struct arena *a, struct compile *c)
 {
 	const char *file = kernel_file_name(t->kernel);
 	int at = line + t->fault->says_offset;
@@ -101,13 +95,13 @@ compile_error(const struct trial *t, int line, struct arena *a, struct compile *
 	if (t->kernel->triton)
 		c->log = arena_printf(a, "  File \"%s\", line %d\n%s", file, at, t->fault->says);
 	else
-		c->log = arena_printf(a, "%s(%d): error: %s\n\n1 error detected in the compilation of \"%s\".",
-		                      file, at, t->fault->says, file);
+		c->log = arena_printf(
+			a, "%s(%d): error: %s\n\n1 error detected in the compilation of \"%s\".",
+			file, at, t->fault->says, file);
 }
 
-bool
-env_run(const struct problem *p, uint64_t seed, const struct trial *trial, uint64_t source_hash,
-        int fault_line, struct arena *a, struct message *m)
+bool env_run(const struct problem *p, uint64_t seed, const struct trial *trial,
+             uint64_t source_hash, int fault_line, struct arena *a, struct message *m)
 {
 	const char *unmet = config_unmet(p->gpu, trial->kernel);
 	struct rng r = outcome_rng(seed, source_hash, "outcome");
@@ -116,10 +110,13 @@ env_run(const struct problem *p, uint64_t seed, const struct trial *trial, uint6
 	struct estimate e;
 	double cv;
 
-	m->compile = (struct compile){.registers = EP_NULL_INT, .smem_bytes = EP_NULL_INT,
-	                              .spill_bytes = EP_NULL_INT};
-	m->verify = (struct verify){.max_abs_err = NAN, .max_rel_err = NAN};
-	m->bench = (struct bench){.ms = NAN, .cv = NAN, .gbps = NAN, .tflops = NAN, .occupancy = NAN};
+	m->compile = (struct compile){ .registers = EP_NULL_INT,
+		                       .smem_bytes = EP_NULL_INT,
+		                       .spill_bytes = EP_NULL_INT };
+	m->verify = (struct verify){ .max_abs_err = NAN, .max_rel_err = NAN };
+	m->bench = (struct bench){
+		.ms = NAN, .cv = NAN, .gbps = NAN, .tflops = NAN, .occupancy = NAN
+	};
 	if (trial->fault && trial->fault->compile) {
 		m->status = word_name(OUTCOME_COMPILE_ERROR);
 		compile_error(trial, fault_line, a, &m->compile);
@@ -133,8 +130,8 @@ env_run(const struct problem *p, uint64_t seed, const struct trial *trial, uint6
 		return true;
 	}
 	config_bind(p, trial->kernel, &b);
-	if (config_illegal(p, &b, trial->params) || !config_resources(&b, trial->params, &res)
-	    || !model_estimate(p->gpu, &res, &e)) {
+	if (config_illegal(p, &b, trial->params) || !config_resources(&b, trial->params, &res) ||
+	    !model_estimate(p->gpu, &res, &e)) {
 		m->status = word_name(OUTCOME_LAUNCH_ERROR);
 		m->compile.status = word_name(COMPILED_OK);
 		return false;
@@ -161,8 +158,8 @@ env_run(const struct problem *p, uint64_t seed, const struct trial *trial, uint6
 	return true;
 }
 
-double
-env_again(const struct problem *p, uint64_t seed, uint64_t source_hash, double us, int counter)
+double env_again(const struct problem *p, uint64_t seed, uint64_t source_hash, double us,
+                 int counter)
 {
 	struct rng r = outcome_rng(rng_mix2(seed, (uint64_t)counter), source_hash, "again");
 

@@ -29,10 +29,11 @@ struct trial {
  * stands in the source (kernel_render). Text lives in `a`. False when the
  * configuration is illegal for the problem: then status is launch_error.
  */
-bool env_run(const struct problem *p, uint64_t seed, const struct trial *trial, uint64_t source_hash,
-             int fault_line, struct arena *a, struct message *m);
+bool env_run(const struct problem *p, uint64_t seed, const struct trial *trial,
+             uint64_t source_hash, int fault_line, struct arena *a, struct message *m);
 
 /* A second timing of a candidate that verified: draws afresh by `counter`. */
-double env_again(const struct problem *p, uint64_t seed, uint64_t source_hash, double us, int counter);
+double env_again(const struct problem *p, uint64_t seed, uint64_t source_hash, double us,
+                 int counter);
 
 #endif

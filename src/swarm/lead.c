@@ -12,14 +12,13 @@ enum { STATE_CLOSED = 15, STATE_LEADER = 14 }; /* of w->state */
 /* An episode shorter than this is not closed while anything is left to try. */
 static const int64_t least_seconds = 3700;
 
-static bool
-takes_variant(const struct agent *a)
+static bool takes_variant(const struct agent *a)
 {
-	return strcmp(a->role, word_name(ROLE_WORKER)) == 0 || strcmp(a->role, word_name(ROLE_PROPOSER)) == 0;
+	return strcmp(a->role, word_name(ROLE_WORKER)) == 0 ||
+	       strcmp(a->role, word_name(ROLE_PROPOSER)) == 0;
 }
 
-void
-lead_assign(struct world *w, int tries, bool one)
+void lead_assign(struct world *w, int tries, bool one)
 {
 	struct episode *e = w->e;
 	struct rng r = rng_make(e->task.seed, "assign");
@@ -35,13 +34,14 @@ lead_assign(struct world *w, int tries, bool one)
 		if (!takes_variant(&e->agents[i]))
 			continue;
 		e->assignments[e->n_assignments++] = (struct assignment){
-			e->agents[i].id, w->variants[variants[one ? 0 : turn++ % n]].kernel->variant, tries,
+			e->agents[i].id,
+			w->variants[variants[one ? 0 : turn++ % n]].kernel->variant,
+			tries,
 		};
 	}
 }
 
-void
-lead_open(struct world *w, int reserve)
+void lead_open(struct world *w, int reserve)
 {
 	w->state[STATE_LEADER] = -1;
 	w->reserve = reserve;
@@ -66,8 +66,7 @@ lead_open(struct world *w, int reserve)
 	}
 }
 
-int
-lead_spend(struct world *w, int member, int n)
+int lead_spend(struct world *w, int member, int n)
 {
 	if (n > w->reserve)
 		n = w->reserve;
@@ -76,8 +75,7 @@ lead_spend(struct world *w, int member, int n)
 	return n;
 }
 
-int
-lead_take_stock(struct world *w)
+int lead_take_stock(struct world *w)
 {
 	int leader = world_leader(w);
 
@@ -91,8 +89,7 @@ lead_take_stock(struct world *w)
 	return leader;
 }
 
-void
-lead_redirect(struct world *w, int member, int leader, int n)
+void lead_redirect(struct world *w, int member, int leader, int n)
 {
 	if (n > w->reserve)
 		n = w->reserve;
@@ -109,8 +106,7 @@ lead_redirect(struct world *w, int member, int leader, int n)
 	lead_spend(w, member, n);
 }
 
-bool
-lead_goes_on(struct world *w)
+bool lead_goes_on(struct world *w)
 {
 	if (w->now > w->deadline)
 		return false;
@@ -121,8 +117,7 @@ lead_goes_on(struct world *w)
 	return w->reserve > 0;
 }
 
-void
-lead_close(struct world *w)
+void lead_close(struct world *w)
 {
 	w->state[STATE_CLOSED] = 1;
 	w->now += world_think(&w->rng, 3);
@@ -131,14 +126,12 @@ lead_close(struct world *w)
 	say_verdict(w);
 }
 
-bool
-lead_closed(const struct world *w)
+bool lead_closed(const struct world *w)
 {
 	return w->state[STATE_CLOSED];
 }
 
-void
-lead_hears(struct world *w, int member)
+void lead_hears(struct world *w, int member)
 {
 	if (w->members[member].tries == 0 && rng_unit(&w->rng) < 0.75) {
 		w->now += 5 + (int64_t)rng_below(&w->rng, 30);

@@ -12,8 +12,7 @@
 #include "base/buf.h"
 #include "base/die.h"
 
-void
-fact(struct facts *f, const char *name, const char *fmt, ...)
+void fact(struct facts *f, const char *name, const char *fmt, ...)
 {
 	char text[512];
 	va_list args;
@@ -33,8 +32,7 @@ fact(struct facts *f, const char *name, const char *fmt, ...)
 	f->value[i] = arena_copy(f->arena, text, (size_t)n);
 }
 
-const char *
-fact_get(const struct facts *f, const char *name)
+const char *fact_get(const struct facts *f, const char *name)
 {
 	for (int i = 0; i < f->n; i++) {
 		if (strcmp(f->name[i], name) == 0)
@@ -44,8 +42,7 @@ fact_get(const struct facts *f, const char *name)
 }
 
 /* The end of the alternative at p: a '|' or ']' of this level, or the NUL. */
-static const char *
-alternative_end(const char *p)
+static const char *alternative_end(const char *p)
 {
 	for (int depth = 0; *p; p++) {
 		if (*p == '[')
@@ -58,8 +55,7 @@ alternative_end(const char *p)
 	return p;
 }
 
-static void
-expand(struct facts *f, struct rng *r, const char *p, const char *end, struct buf *out)
+static void expand(struct facts *f, struct rng *r, const char *p, const char *end, struct buf *out)
 {
 	while (p < end) {
 		if (*p == '[') {
@@ -91,15 +87,18 @@ expand(struct facts *f, struct rng *r, const char *p, const char *end, struct bu
 			buf_str(out, value);
 			p = close + 1;
 		} else {
-			buf_char(out, *p++);
+			size_t n = strcspn(p, "[{");
+
+			n = n < (size_t)(end - p) ? n : (size_t)(end - p);
+			buf_add(out, p, n);
+			p += n;
 		}
 	}
 }
 
 /* The grammar puts blanks between clauses, some of which begin with a comma
  * or are empty. */
-static void
-tidy(struct buf *b)
+static void tidy(struct buf *b)
 {
 	size_t n = 0;
 
@@ -114,16 +113,14 @@ tidy(struct buf *b)
 	b->data[n] = '\0';
 }
 
-static bool
-is_candidate_id(const char *p)
+static bool is_candidate_id(const char *p)
 {
 	return p[0] == 'c' && isdigit((unsigned char)p[1]) && isdigit((unsigned char)p[2]);
 }
 
-const char *
-clause(struct facts *f, struct rng *r, const char *grammar)
+const char *clause(struct facts *f, struct rng *r, const char *grammar)
 {
-	struct buf out = {0};
+	struct buf out = { 0 };
 	const char *text;
 
 	expand(f, r, grammar, grammar + strlen(grammar), &out);
@@ -132,8 +129,7 @@ clause(struct facts *f, struct rng *r, const char *grammar)
 	return text;
 }
 
-const char *
-phrase(struct facts *f, struct rng *r, const char *grammar)
+const char *phrase(struct facts *f, struct rng *r, const char *grammar)
 {
 	static struct buf out;
 	const char *variant = fact_get(f, "variant");
@@ -151,7 +147,8 @@ phrase(struct facts *f, struct rng *r, const char *grammar)
 
 			if (variant && strlen(variant) == n && memcmp(p, variant, n) == 0)
 				;
-			else if (!is_candidate_id(p) && !memchr(p, '_', n) && !(p[0] == 'a' && isdigit((unsigned char)p[1])))
+			else if (!is_candidate_id(p) && !memchr(p, '_', n) &&
+			         !(p[0] == 'a' && isdigit((unsigned char)p[1])))
 				*p = (char)toupper((unsigned char)*p);
 		}
 		if (!isspace((unsigned char)*p))

@@ -4,26 +4,22 @@
  */
 #include "swarm/world.h"
 
-static void
-plan(struct world *w)
+static void plan(struct world *w)
 {
 	lead_assign(w, 3, false);
 }
 
-static void
-start(struct world *w)
+static void start(struct world *w)
 {
 	lead_open(w, 3 + w->e->n_agents);
 }
 
-static void
-resulted(struct world *w, int candidate)
+static void resulted(struct world *w, int candidate)
 {
 	lead_hears(w, w->candidates[candidate].author);
 }
 
-static void
-idle(struct world *w)
+static void idle(struct world *w)
 {
 	int order[EP_MAX_AGENTS], n, leader;
 
@@ -40,7 +36,8 @@ idle(struct world *w)
 	/* Most of the reserve goes to those behind, who now start from the
 	 * leader; its author keeps going by itself. */
 	for (int i = n - 1; i > 0 && w->reserve > 1; i--)
-		lead_redirect(w, order[i], leader, w->round == 1 ? 1 + (int)rng_below(&w->rng, 2) : 1);
+		lead_redirect(w, order[i], leader,
+		              w->round == 1 ? 1 + (int)rng_below(&w->rng, 2) : 1);
 	if (n > 0 && w->reserve > 0)
 		lead_spend(w, order[0], w->round == 1 ? 2 : w->reserve < 2 ? w->reserve : 2);
 	if (n == 0)
@@ -49,7 +46,11 @@ idle(struct world *w)
 
 const struct scenario scenario_dispatch = {
 	.name = "dispatch",
-	.min_agents = 2, .max_agents = 8,
+	.min_agents = 2,
+	.max_agents = 8,
 	.wander = 0.85,
-	.plan = plan, .start = start, .resulted = resulted, .idle = idle,
+	.plan = plan,
+	.start = start,
+	.resulted = resulted,
+	.idle = idle,
 };

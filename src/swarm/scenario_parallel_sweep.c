@@ -4,27 +4,23 @@
  */
 #include "swarm/world.h"
 
-static void
-plan(struct world *w)
+static void plan(struct world *w)
 {
 	lead_assign(w, w->e->n_agents > 12 ? 1 : 2, true);
 }
 
-static void
-start(struct world *w)
+static void start(struct world *w)
 {
 	lead_open(w, 7);
 }
 
-static void
-resulted(struct world *w, int candidate)
+static void resulted(struct world *w, int candidate)
 {
 	if (rng_unit(&w->rng) < 0.5)
 		lead_hears(w, w->candidates[candidate].author);
 }
 
-static void
-idle(struct world *w)
+static void idle(struct world *w)
 {
 	int order[EP_MAX_AGENTS], n, leader;
 
@@ -48,7 +44,11 @@ idle(struct world *w)
 
 const struct scenario scenario_parallel_sweep = {
 	.name = "parallel_sweep",
-	.min_agents = 4, .max_agents = 20,
+	.min_agents = 4,
+	.max_agents = 20,
 	.wander = 0.25,
-	.plan = plan, .start = start, .resulted = resulted, .idle = idle,
+	.plan = plan,
+	.start = start,
+	.resulted = resulted,
+	.idle = idle,
 };

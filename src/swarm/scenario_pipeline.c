@@ -11,25 +11,23 @@
 enum { CALL_REVIEW, CALL_VERIFY };
 enum { STATE_REVIEWER_FREE, STATE_VERIFIER_FREE, STATE_PENDING }; /* of w->state */
 
-static void
-plan(struct world *w)
+static void plan(struct world *w)
 {
-	static const int roles[] = {ROLE_PROPOSER, ROLE_REVIEWER, ROLE_VERIFIER, ROLE_TUNER, ROLE_PROPOSER, ROLE_TUNER};
+	static const int roles[] = { ROLE_PROPOSER, ROLE_REVIEWER, ROLE_VERIFIER,
+		                     ROLE_TUNER,    ROLE_PROPOSER, ROLE_TUNER };
 
 	for (int i = 0; i < w->e->n_agents; i++)
 		w->e->agents[i].role = word_name((enum word)roles[i]);
 	lead_assign(w, w->e->n_agents > 4 ? 4 : 6, false);
 }
 
-static void
-start(struct world *w)
+static void start(struct world *w)
 {
 	lead_open(w, w->e->n_agents == 3 ? 5 : 7);
 }
 
 /* A stage works on one thing at a time: when will this one be done? */
-static int64_t
-queue(struct world *w, int state, double minutes)
+static int64_t queue(struct world *w, int state, double minutes)
 {
 	int64_t from = w->state[state] > w->now ? w->state[state] : w->now;
 
@@ -37,8 +35,7 @@ queue(struct world *w, int state, double minutes)
 	return w->state[state] - w->now;
 }
 
-static void
-submitted(struct world *w, int candidate)
+static void submitted(struct world *w, int candidate)
 {
 	int reviewer = world_member_of(w, word_name(ROLE_REVIEWER), 0);
 
@@ -47,8 +44,7 @@ submitted(struct world *w, int candidate)
 	world_later(w, queue(w, STATE_REVIEWER_FREE, 3), CALL_REVIEW, candidate);
 }
 
-static void
-review(struct world *w, int candidate)
+static void review(struct world *w, int candidate)
 {
 	int reviewer = world_member_of(w, word_name(ROLE_REVIEWER), 0);
 	const struct candidate *c = &w->candidates[candidate];
@@ -59,8 +55,7 @@ review(struct world *w, int candidate)
 	world_run(w, candidate, w->now);
 }
 
-static void
-resulted(struct world *w, int candidate)
+static void resulted(struct world *w, int candidate)
 {
 	int verifier = world_member_of(w, word_name(ROLE_VERIFIER), 0);
 	const struct candidate *c = &w->candidates[candidate];
@@ -74,16 +69,17 @@ resulted(struct world *w, int candidate)
 	lead_hears(w, c->author);
 }
 
-static void
-verify(struct world *w, int candidate)
+static void verify(struct world *w, int candidate)
 {
 	int verifier = world_member_of(w, word_name(ROLE_VERIFIER), 0);
 	const struct candidate *c = &w->candidates[candidate];
-	int tuner = world_member_of(w, word_name(ROLE_TUNER), (int)rng_below(&w->rng, w->e->n_agents > 5 ? 2 : 1));
+	int tuner = world_member_of(w, word_name(ROLE_TUNER),
+	                            (int)rng_below(&w->rng, w->e->n_agents > 5 ? 2 : 1));
 
 	w->state[STATE_PENDING]--;
 	say_verify(w, candidate, verifier);
-	if (tuner < 0 || tuner == c->author || !(world_ms(w, candidate) < world_prev_best(w, tuner)))
+	if (tuner < 0 || tuner == c->author ||
+	    !(world_ms(w, candidate) < world_prev_best(w, tuner)))
 		return;
 	w->now += 3;
 	say_handoff(w, candidate, verifier, tuner);
@@ -91,8 +87,7 @@ verify(struct world *w, int candidate)
 	lead_spend(w, tuner, w->members[tuner].tries < 1 ? 2 : 1);
 }
 
-static void
-call(struct world *w, int what, int candidate)
+static void call(struct world *w, int what, int candidate)
 {
 	if (what == CALL_REVIEW)
 		review(w, candidate);
@@ -100,8 +95,7 @@ call(struct world *w, int what, int candidate)
 		verify(w, candidate);
 }
 
-static void
-idle(struct world *w)
+static void idle(struct world *w)
 {
 	int leader, who;
 
@@ -121,7 +115,13 @@ idle(struct world *w)
 
 const struct scenario scenario_pipeline = {
 	.name = "pipeline",
-	.min_agents = 3, .max_agents = 6,
+	.min_agents = 3,
+	.max_agents = 6,
 	.wander = 0.85,
-	.plan = plan, .start = start, .submitted = submitted, .resulted = resulted, .idle = idle, .call = call,
+	.plan = plan,
+	.start = start,
+	.submitted = submitted,
+	.resulted = resulted,
+	.idle = idle,
+	.call = call,
 };

@@ -24,26 +24,24 @@ struct neighbour {
 };
 
 /* Whether the configuration can run on this problem; fills the sight. */
-static bool
-look(struct world *w, const struct config *c, struct sight *out)
+static bool look(struct world *w, const struct config *c, struct sight *out)
 {
 	struct variant *v = &w->variants[c->variant];
 	struct estimate e;
 
 	out->config = *c;
-	if (config_illegal(&w->problem, &v->binding, c->params)
-	    || !config_resources(&v->binding, c->params, &out->resources)
-	    || !model_estimate(w->problem.gpu, &out->resources, &e))
+	if (config_illegal(&w->problem, &v->binding, c->params) ||
+	    !config_resources(&v->binding, c->params, &out->resources) ||
+	    !model_estimate(w->problem.gpu, &out->resources, &e))
 		return false;
 	out->terms = e.terms;
 	return true;
 }
 
-static void
-find_legal(struct world *w, int variant)
+static void find_legal(struct world *w, int variant)
 {
 	struct variant *v = &w->variants[variant];
-	struct config c = {.variant = variant};
+	struct config c = { .variant = variant };
 	struct sight s;
 	bool more = true;
 
@@ -57,8 +55,7 @@ find_legal(struct world *w, int variant)
 	memcpy(v->legal, c.params, sizeof v->legal);
 }
 
-void
-search_variants(struct world *w)
+void search_variants(struct world *w)
 {
 	const struct problem *p = &w->problem;
 	int n;
@@ -77,12 +74,12 @@ search_variants(struct world *w)
 	}
 	w->baseline.config.variant = 0;
 	config_preset(w->variants[0].kernel, w->baseline.config.params);
-	if (strcmp(w->variants[0].kernel->variant, "naive") != 0 || !look(w, &w->baseline.config, &w->baseline))
+	if (strcmp(w->variants[0].kernel->variant, "naive") != 0 ||
+	    !look(w, &w->baseline.config, &w->baseline))
 		bug("no legal baseline for %s", p->op->name);
 }
 
-int
-search_assignable(const struct world *w, int *variants)
+int search_assignable(const struct world *w, int *variants)
 {
 	int n = 0;
 
@@ -95,8 +92,7 @@ search_assignable(const struct world *w, int *variants)
 	return n;
 }
 
-void
-search_whole_region(struct world *w, int member)
+void search_whole_region(struct world *w, int member)
 {
 	struct member *m = &w->members[member];
 
@@ -105,20 +101,19 @@ search_whole_region(struct world *w, int member)
 }
 
 /* Values of parameter p whose turn it is; all if there are fewer parts. */
-static unsigned
-deal(const struct kernel *k, int p, int part, int of)
+static unsigned deal(const struct kernel *k, int p, int part, int of)
 {
 	unsigned mask = 0;
 
 	for (int i = 0; i < k->params[p].n; i++) {
-		if (of < 2 || i % (of < k->params[p].n ? of : k->params[p].n) == part % k->params[p].n)
+		if (of < 2 ||
+		    i % (of < k->params[p].n ? of : k->params[p].n) == part % k->params[p].n)
 			mask |= 1u << i;
 	}
 	return mask ? mask : ~0u;
 }
 
-void
-search_slice(struct world *w, int member, int part, int of)
+void search_slice(struct world *w, int member, int part, int of)
 {
 	struct member *m = &w->members[member];
 	const struct kernel *k = w->variants[m->variant].kernel;
@@ -141,8 +136,7 @@ search_slice(struct world *w, int member, int part, int of)
 		                       (of + k->params[first].n - 1) / k->params[first].n);
 }
 
-void
-search_region(const struct world *w, int member, struct region *out)
+void search_region(const struct world *w, int member, struct region *out)
 {
 	const struct member *m = &w->members[member];
 	const struct kernel *k = w->variants[m->variant].kernel;
@@ -158,8 +152,8 @@ search_region(const struct world *w, int member, struct region *out)
 	}
 }
 
-static uint64_t
-source_key(const struct world *w, const struct config *c, const struct kernel_fault *f)
+static uint64_t source_key(const struct world *w, const struct config *c,
+                           const struct kernel_fault *f)
 {
 	const struct kernel *k = w->variants[c->variant].kernel;
 	uint64_t h = hash_str(k->variant);
@@ -170,19 +164,17 @@ source_key(const struct world *w, const struct config *c, const struct kernel_fa
 }
 
 /* Has the member sent or been shown a candidate with this source? */
-static bool
-knows(const struct world *w, int member, uint64_t key)
+static bool knows(const struct world *w, int member, uint64_t key)
 {
 	for (int i = 0; i < w->n_candidates; i++) {
-		if (w->candidates[i].key == key
-		    && (w->candidates[i].author == member || (w->replay.heard[i] >> member & 1)))
+		if (w->candidates[i].key == key &&
+		    (w->candidates[i].author == member || (w->replay.heard[i] >> member & 1)))
 			return true;
 	}
 	return false;
 }
 
-static int
-value_index(const struct kernel_param *a, int64_t value)
+static int value_index(const struct kernel_param *a, int64_t value)
 {
 	for (int i = 0; i < a->n; i++) {
 		if (a->value[i] == value)
@@ -191,18 +183,19 @@ value_index(const struct kernel_param *a, int64_t value)
 	return 0;
 }
 
-static bool
-allowed(const struct world *w, const struct member *m, int variant, int param, int value)
+static bool allowed(const struct world *w, const struct member *m, int variant, int param,
+                    int value)
 {
 	return variant != m->variant || (m->mask[param] >> value & 1) || w->variants[variant].unmet;
 }
 
-static void
-add(struct world *w, int member, struct neighbour *list, int *n, const struct config *c, enum move move, int param)
+static void add(struct world *w, int member, struct neighbour *list, int *n, const struct config *c,
+                enum move move, int param)
 {
 	struct neighbour *nb = &list[*n];
 
-	if (*n == MAX_NEIGHBOURS || knows(w, member, source_key(w, c, NULL)) || !look(w, c, &nb->sight))
+	if (*n == MAX_NEIGHBOURS || knows(w, member, source_key(w, c, NULL)) ||
+	    !look(w, c, &nb->sight))
 		return;
 	/* The baseline itself is everybody's. */
 	if (source_key(w, c, NULL) == source_key(w, &w->baseline.config, NULL))
@@ -213,8 +206,8 @@ add(struct world *w, int member, struct neighbour *list, int *n, const struct co
 }
 
 /* A parameter one allowed value up or down from `from`. */
-static void
-add_steps(struct world *w, int member, const struct config *from, struct neighbour *list, int *n)
+static void add_steps(struct world *w, int member, const struct config *from,
+                      struct neighbour *list, int *n)
 {
 	const struct member *m = &w->members[member];
 	const struct kernel *k = w->variants[from->variant].kernel;
@@ -227,7 +220,8 @@ add_steps(struct world *w, int member, const struct config *from, struct neighbo
 			struct config c = *from;
 			int i;
 
-			for (i = at + step; i >= 0 && i < a->n && !allowed(w, m, c.variant, p, i); i += step)
+			for (i = at + step; i >= 0 && i < a->n && !allowed(w, m, c.variant, p, i);
+			     i += step)
 				;
 			if (i < 0 || i >= a->n)
 				continue;
@@ -239,8 +233,8 @@ add_steps(struct world *w, int member, const struct config *from, struct neighbo
 
 /* Some configurations of a variant to enter it by: the cautious ones, which
  * lie in the lower half of each parameter's values, more often than not. */
-static void
-add_entries(struct world *w, int member, int variant, int draws, struct neighbour *list, int *n)
+static void add_entries(struct world *w, int member, int variant, int draws, struct neighbour *list,
+                        int *n)
 {
 	struct member *m = &w->members[member];
 	const struct variant *v = &w->variants[variant];
@@ -250,7 +244,7 @@ add_entries(struct world *w, int member, int variant, int draws, struct neighbou
 	if (!v->any)
 		return;
 	for (int d = 0; d < 12 && *n < before + draws; d++) {
-		struct config c = {.variant = variant};
+		struct config c = { .variant = variant };
 
 		for (int p = 0; p < k->n_params; p++) {
 			const struct kernel_param *a = &k->params[p];
@@ -266,28 +260,33 @@ add_entries(struct world *w, int member, int variant, int draws, struct neighbou
 		add(w, member, list, n, &c, MOVE_VARIANT, -1);
 	}
 	if (*n == before) {
-		struct config c = {.variant = variant};
+		struct config c = { .variant = variant };
 
 		memcpy(c.params, v->legal, sizeof c.params);
 		add(w, member, list, n, &c, MOVE_VARIANT, -1);
 	}
 }
 
-static double
-relief(int limiter, const struct terms *a, const struct terms *b)
+static double relief(int limiter, const struct terms *a, const struct terms *b)
 {
 	switch ((enum limiter)limiter) {
-	case LIMIT_MEMORY: return a->traffic / (b->traffic + 1e-9);
-	case LIMIT_OCCUPANCY: return b->in_flight / (a->in_flight + 1e-9);
-	case LIMIT_LATENCY: return a->serial / (b->serial + 1e-9);
-	case LIMIT_TENSOR: return a->tensor / (b->tensor + 1e-9);
-	case LIMIT_ALU: return a->issue / (b->issue + 1e-9);
-	default: return (a->launches + a->serial) / (b->launches + b->serial + 1e-9);
+	case LIMIT_MEMORY:
+		return a->traffic / (b->traffic + 1e-9);
+	case LIMIT_OCCUPANCY:
+		return b->in_flight / (a->in_flight + 1e-9);
+	case LIMIT_LATENCY:
+		return a->serial / (b->serial + 1e-9);
+	case LIMIT_TENSOR:
+		return a->tensor / (b->tensor + 1e-9);
+	case LIMIT_ALU:
+		return a->issue / (b->issue + 1e-9);
+	default:
+		return (a->launches + a->serial) / (b->launches + b->serial + 1e-9);
 	}
 }
 
-static bool
-any_relief(const struct member *m, const struct sight *from, const struct neighbour *list, int n)
+static bool any_relief(const struct member *m, const struct sight *from,
+                       const struct neighbour *list, int n)
 {
 	for (int i = 0; i < n; i++) {
 		if (model_relieves((enum limiter)m->limiter, &from->terms, &list[i].sight.terms))
@@ -298,9 +297,8 @@ any_relief(const struct member *m, const struct sight *from, const struct neighb
 
 /* Index of the neighbour to go to; *aimed tells whether it is one against the
  * limiter. */
-static int
-choose(struct world *w, struct member *m, const struct sight *from, const struct neighbour *list, int n,
-       bool *aimed)
+static int choose(struct world *w, struct member *m, const struct sight *from,
+                  const struct neighbour *list, int n, bool *aimed)
 {
 	double skill = m->agent->skill;
 	int good[MAX_NEIGHBOURS], n_good = 0, best = 0;
@@ -319,16 +317,16 @@ choose(struct world *w, struct member *m, const struct sight *from, const struct
 	if (rng_unit(&m->rng) > skill)
 		return good[rng_below(&m->rng, (uint64_t)n_good)];
 	for (int i = 1; i < n_good; i++) {
-		if (relief(m->limiter, &from->terms, &list[good[i]].sight.terms)
-		    > relief(m->limiter, &from->terms, &list[good[best]].sight.terms))
+		if (relief(m->limiter, &from->terms, &list[good[i]].sight.terms) >
+		    relief(m->limiter, &from->terms, &list[good[best]].sight.terms))
 			best = i;
 	}
 	return good[best];
 }
 
 /* A slip: one of the kernel's faults that holds for the configuration. */
-static const struct kernel_fault *
-slip(struct world *w, int member, const struct config *c, double chance)
+static const struct kernel_fault *slip(struct world *w, int member, const struct config *c,
+                                       double chance)
 {
 	struct member *m = &w->members[member];
 	struct variant *v = &w->variants[c->variant];
@@ -340,30 +338,28 @@ slip(struct world *w, int member, const struct config *c, double chance)
 		return NULL;
 	compile = rng_unit(&m->rng) < 0.58;
 	for (int i = 0; i < k->n_faults && n < 64; i++) {
-		if (k->faults[i].compile == compile && config_fault_applies(&v->binding, c->params, &k->faults[i])
-		    && !knows(w, member, source_key(w, c, &k->faults[i])))
+		if (k->faults[i].compile == compile &&
+		    config_fault_applies(&v->binding, c->params, &k->faults[i]) &&
+		    !knows(w, member, source_key(w, c, &k->faults[i])))
 			fit[n++] = i;
 	}
 	return n ? &k->faults[fit[rng_below(&m->rng, (uint64_t)n)]] : NULL;
 }
 
-static bool
-failed(const struct message *result)
+static bool failed(const struct message *result)
 {
 	int status = result ? word_find(SET_OUTCOME, result->status) : -1;
 
 	return status == OUTCOME_COMPILE_ERROR || status == OUTCOME_WRONG_RESULT;
 }
 
-static const struct sight *
-standing(const struct world *w, int candidate)
+static const struct sight *standing(const struct world *w, int candidate)
 {
 	return candidate < 0 ? &w->baseline : &w->candidates[candidate].sight;
 }
 
 /* A variant the GPU cannot run, proposed unawares. */
-static bool
-overreach(struct world *w, int member, struct neighbour *out)
+static bool overreach(struct world *w, int member, struct neighbour *out)
 {
 	struct member *m = &w->members[member];
 	struct neighbour list[MAX_NEIGHBOURS];
@@ -383,8 +379,7 @@ overreach(struct world *w, int member, struct neighbour *out)
 	return found > 0;
 }
 
-static bool
-explore(struct world *w, int member, int base, struct neighbour *out, bool *aimed)
+static bool explore(struct world *w, int member, int base, struct neighbour *out, bool *aimed)
 {
 	struct member *m = &w->members[member];
 	const struct sight *from = standing(w, base);
@@ -401,12 +396,15 @@ explore(struct world *w, int member, int base, struct neighbour *out, bool *aime
 	if (m->home != m->variant && m->home >= 0 && m->home != from->config.variant)
 		add_entries(w, member, m->home, 2, list, &n);
 	if (m->variant < 0 || !n || (base >= 0 && rng_unit(&m->rng) < w->scenario->wander))
-		add_entries(w, member, assignable[rng_below(&m->rng, (uint64_t)n_assignable)], 3, list, &n);
+		add_entries(w, member, assignable[rng_below(&m->rng, (uint64_t)n_assignable)], 3,
+		            list, &n);
 	for (int tries = 0; !n && tries < 8; tries++)
-		add_entries(w, member, assignable[rng_below(&m->rng, (uint64_t)n_assignable)], 4, list, &n);
+		add_entries(w, member, assignable[rng_below(&m->rng, (uint64_t)n_assignable)], 4,
+		            list, &n);
 	/* Nothing near helps: the better agent looks through the other variants
 	 * for what would. */
-	if (m->limiter >= 0 && !any_relief(m, from, list, n) && rng_unit(&m->rng) < m->agent->skill) {
+	if (m->limiter >= 0 && !any_relief(m, from, list, n) &&
+	    rng_unit(&m->rng) < m->agent->skill) {
 		for (int i = 0; i < n_assignable; i++)
 			add_entries(w, member, assignable[i], 2, list, &n);
 	}
@@ -416,8 +414,7 @@ explore(struct world *w, int member, int base, struct neighbour *out, bool *aime
 	return true;
 }
 
-int
-search_propose(struct world *w, int member)
+int search_propose(struct world *w, int member)
 {
 	struct member *m = &w->members[member];
 	struct candidate *c = &w->candidates[w->n_candidates];
@@ -431,7 +428,8 @@ search_propose(struct world *w, int member)
 	if (last && last->fault && (failed(last->result) || last->review_failed)) {
 		uint64_t mended = source_key(w, &last->sight.config, NULL);
 
-		repair = (last->review_failed || rng_unit(&m->rng) < 0.8) && !knows(w, member, mended);
+		repair = (last->review_failed || rng_unit(&m->rng) < 0.8) &&
+		         !knows(w, member, mended);
 	}
 	if (repair) {
 		nb.sight = last->sight;
@@ -449,7 +447,11 @@ search_propose(struct world *w, int member)
 	}
 	*c = (struct candidate){
 		.id = arena_printf(w->arena, "c%03d", w->n_candidates + 1),
-		.author = member, .parent = parent, .sight = nb.sight, .move = nb.move, .param = nb.param,
+		.author = member,
+		.parent = parent,
+		.sight = nb.sight,
+		.move = nb.move,
+		.param = nb.param,
 		.limiter = aimed ? m->limiter : -1,
 	};
 	/* What it says of itself is composed before this. */
@@ -458,8 +460,7 @@ search_propose(struct world *w, int member)
 	return w->n_candidates++;
 }
 
-void
-search_adopt(struct world *w, int member, int candidate)
+void search_adopt(struct world *w, int member, int candidate)
 {
 	struct member *m = &w->members[member];
 

@@ -20,28 +20,25 @@
 
 static const char lead[] = "lead", env_id[] = "env";
 
-static struct facts
-open_facts(struct world *w)
+/* Every message starts from what everybody knows. */
+static struct facts open_facts(struct world *w)
 {
-	return (struct facts){.arena = w->arena};
+	return w->common;
 }
 
-static void
-fact_ms(struct facts *f, const char *name, double ms)
+static void fact_ms(struct facts *f, const char *name, double ms)
 {
 	fact(f, name, "%.6g", ms);
 }
 
 /* "1 try", "3 tries". */
-static void
-fact_tries(struct facts *f, const char *name, int64_t n)
+static void fact_tries(struct facts *f, const char *name, int64_t n)
 {
 	fact(f, name, "%lld %s", (long long)n, n == 1 ? "try" : "tries");
 }
 
 /* 1 200 000 bytes as "1.2 MB". */
-static void
-fact_bytes(struct facts *f, const char *name, double bytes)
+static void fact_bytes(struct facts *f, const char *name, double bytes)
 {
 	if (bytes >= 1e9)
 		fact(f, name, "%.3g GB", bytes / 1e9);
@@ -51,36 +48,37 @@ fact_bytes(struct facts *f, const char *name, double bytes)
 		fact(f, name, "%.3g KB", bytes / 1e3);
 }
 
-static void
-fact_params(struct world *w, struct facts *f, const char *name, const struct config *c)
+static void fact_params(struct world *w, struct facts *f, const char *name, const struct config *c)
 {
 	const struct kernel *k = w->variants[c->variant].kernel;
 	char text[256] = "";
 	size_t n = 0;
 
 	for (int i = 0; i < k->n_params; i++)
-		n += (size_t)snprintf(text + n, sizeof text - n, "%s%s %lld", i ? ", " : "", k->params[i].name,
-		                      (long long)c->params[i]);
+		n += (size_t)snprintf(text + n, sizeof text - n, "%s%s %lld", i ? ", " : "",
+		                      k->params[i].name, (long long)c->params[i]);
 	fact(f, name, "%s", k->n_params ? text : "its only setting");
 }
 
-/* What everybody knows: the task, the data sheet, the baseline. */
-static void
-fact_task(struct world *w, struct facts *f)
+void speech_open(struct world *w)
 {
+	struct facts *f = &w->common;
 	const struct problem *p = &w->problem;
-	double bytes = (double)p->op->bytes(p->shape, p->dtype), flops = (double)p->op->flops(p->shape, p->dtype);
-	double tflops = p->op->pipe == PIPE_TENSOR16    ? p->gpu->tc16_tflops
-	                : p->op->pipe == PIPE_TENSOR8I  ? p->gpu->tc8i_tops
-	                : p->op->pipe == PIPE_TENSOR8F && p->gpu->tc8f_tflops > 0 ? p->gpu->tc8f_tflops
-	                : p->op->pipe == PIPE_TENSOR8F  ? p->gpu->tc16_tflops
-	                                                : p->gpu->fp32_tflops;
+	double bytes = (double)p->op->bytes(p->shape, p->dtype),
+	       flops = (double)p->op->flops(p->shape, p->dtype);
+	double tflops = p->op->pipe == PIPE_TENSOR16   ? p->gpu->tc16_tflops
+	                : p->op->pipe == PIPE_TENSOR8I ? p->gpu->tc8i_tops
+	                : p->op->pipe == PIPE_TENSOR8F && p->gpu->tc8f_tflops > 0
+	                        ? p->gpu->tc8f_tflops
+	                : p->op->pipe == PIPE_TENSOR8F ? p->gpu->tc16_tflops
+	                                               : p->gpu->fp32_tflops;
 	char shape[128] = "";
 	size_t n = 0;
 
 	for (int i = 0; i < p->op->n_axes; i++)
-		n += (size_t)snprintf(shape + n, sizeof shape - n, "%s%s=%lld", i ? ", " : "", p->op->axes[i],
-		                      (long long)p->shape[i]);
+		n += (size_t)snprintf(shape + n, sizeof shape - n, "%s%s=%lld", i ? ", " : "",
+		                      p->op->axes[i], (long long)p->shape[i]);
+	*f = (struct facts){ .arena = w->arena };
 	fact(f, "op", "%s", p->op->name);
 	fact(f, "gpu", "%s", p->gpu->name);
 	fact(f, "arch", "%s", p->gpu->arch);
@@ -94,12 +92,12 @@ fact_task(struct world *w, struct facts *f)
 	fact(f, "intensity", "%.2g", flops / bytes);
 	fact(f, "floor", "%.3g", model_floor_us(p));
 	fact_ms(f, "baseline", w->e->baseline_ms);
-	fact(f, "bound", "%s", bytes / p->gpu->dram_gbps > flops / (tflops * 1e3) ? "bandwidth" : "arithmetic");
+	fact(f, "bound", "%s",
+	     bytes / p->gpu->dram_gbps > flops / (tflops * 1e3) ? "bandwidth" : "arithmetic");
 }
 
 /* What a timed result shows its reader. */
-static void
-fact_bench(struct world *w, struct facts *f, const struct message *m)
+static void fact_bench(struct world *w, struct facts *f, const struct message *m)
 {
 	fact(f, "last", "%s", m->candidate);
 	fact_ms(f, "last_ms", m->bench.ms);
@@ -160,17 +158,23 @@ static const char step_repair[] =
 
 /* By limiter: why this should help. */
 static const char *const reasons[LIMIT_COUNT] = {
-	[LIMIT_MEMORY] = "[that cuts the traffic to {traffic_share} % of what it was|fewer bytes through L2 and DRAM, about {traffic_share} %|"
+	[LIMIT_MEMORY] =
+		"[that cuts the traffic to {traffic_share} % of what it was|fewer bytes through L2 and DRAM, about {traffic_share} %|"
 		"{traffic_share} % of the former traffic by my count|less re-reading should show at once when memory is the limit]",
-	[LIMIT_OCCUPANCY] = "[that keeps {flight} in flight on the chip|bytes in flight grow to {flight}|"
+	[LIMIT_OCCUPANCY] =
+		"[that keeps {flight} in flight on the chip|bytes in flight grow to {flight}|"
 		"{flight} of loads outstanding instead of {flight_old}|Little's law wants more outstanding loads, this gives {flight}]",
-	[LIMIT_LATENCY] = "[the dependent path gets shorter, {serial_share} % of before|fewer serial steps, {serial_share} % remain|"
+	[LIMIT_LATENCY] =
+		"[the dependent path gets shorter, {serial_share} % of before|fewer serial steps, {serial_share} % remain|"
 		"{grid} blocks instead of {grid_old} shorten the critical path|the chain per wave shrinks to {serial_share} %]",
-	[LIMIT_TENSOR] = "[less time on the tensor pipe, {tensor_share} % by count|the tile wastes fewer tensor operations, {tensor_share} % of before|"
+	[LIMIT_TENSOR] =
+		"[less time on the tensor pipe, {tensor_share} % by count|the tile wastes fewer tensor operations, {tensor_share} % of before|"
 		"a better fed tensor pipe, {tensor_share} % of the time by my estimate]",
-	[LIMIT_ALU] = "[{issue_share} % of the instructions|issue slots are the limit and this issues {issue_share} % of before|"
+	[LIMIT_ALU] =
+		"[{issue_share} % of the instructions|issue slots are the limit and this issues {issue_share} % of before|"
 		"fewer instructions per byte, {issue_share} % by count]",
-	[LIMIT_LAUNCH] = "[less of it is launch overhead|launch cost dominates here, so fewer or shorter launches|"
+	[LIMIT_LAUNCH] =
+		"[less of it is launch overhead|launch cost dominates here, so fewer or shorter launches|"
 		"at this size what counts is the fixed cost]",
 };
 
@@ -180,8 +184,7 @@ static const char curious[] =
 	"{grid} blocks of {block} threads then|that makes {smem} of shared memory per block|the grid becomes {grid} blocks|"
 	"it keeps {flight} in flight]";
 
-static int64_t
-largest_grid(const struct resources *r)
+static int64_t largest_grid(const struct resources *r)
 {
 	int64_t n = 0;
 
@@ -190,16 +193,14 @@ largest_grid(const struct resources *r)
 	return n;
 }
 
-static double
-percent(double new, double old)
+static double percent(double new, double old)
 {
 	double p = old > 0 ? 100 * new / old : 100;
 
 	return p < 1 ? 1 : p;
 }
 
-static void
-fact_change(struct facts *f, const struct sight *from, const struct sight *to)
+static void fact_change(struct facts *f, const struct sight *from, const struct sight *to)
 {
 	int64_t smem = 0;
 
@@ -218,8 +219,7 @@ fact_change(struct facts *f, const struct sight *from, const struct sight *to)
 }
 
 /* The first line of a log, without what a sentence cannot hold. */
-static void
-fact_log(struct facts *f, const char *log)
+static void fact_log(struct facts *f, const char *log)
 {
 	const char *error = strstr(log, "error: "), *p = error ? error + 7 : log;
 	char text[128];
@@ -237,8 +237,7 @@ static const char limiter_words[] =
 	"[{limiter}-bound|limited by {limiter}|the limiter named is {limiter}|{limiter} is the limit]";
 
 /* What the author has just learnt, as a clause. */
-static const char *
-opening(struct world *w, struct facts *f, const struct candidate *c)
+static const char *opening(struct world *w, struct facts *f, const struct candidate *c)
 {
 	const struct message *r = NULL;
 
@@ -256,15 +255,17 @@ opening(struct world *w, struct facts *f, const struct candidate *c)
 	}
 	fact(f, "last", "%s", r->candidate);
 	if (r->verify.present) {
-		fact(f, "why", "%s", strcmp(r->verify.reason, "nonfinite") == 0 ? "values that are not finite" : r->verify.reason);
+		fact(f, "why", "%s",
+		     strcmp(r->verify.reason, "nonfinite") == 0 ? "values that are not finite"
+		                                                : r->verify.reason);
 		return from_mismatch;
 	}
 	fact_log(f, r->compile.log ? r->compile.log : "no log");
-	return word_find(SET_OUTCOME, r->status) == OUTCOME_UNSUPPORTED_ARCH ? from_refusal : from_failure;
+	return word_find(SET_OUTCOME, r->status) == OUTCOME_UNSUPPORTED_ARCH ? from_refusal
+	                                                                     : from_failure;
 }
 
-void
-say_candidate(struct world *w, int candidate)
+void say_candidate(struct world *w, int candidate)
 {
 	struct candidate *c = &w->candidates[candidate];
 	const struct variant *v = &w->variants[c->sight.config.variant];
@@ -275,7 +276,6 @@ say_candidate(struct world *w, int candidate)
 	static struct buf source, grammar;
 	const char *first;
 
-	fact_task(w, &f);
 	fact_change(&f, from, &c->sight);
 	fact(&f, "variant", "%s", v->kernel->variant);
 	fact(&f, "idea", "%s", v->kernel->idea);
@@ -290,18 +290,23 @@ say_candidate(struct world *w, int candidate)
 
 		fact(&f, "base", "%s", w->candidates[c->parent].id);
 		/* Handed on before it ran, or never timed: the best known then. */
-		fact_ms(&f, "base_ms", isnan(ms) || !(w->replay.heard_ms[c->parent] >> c->author & 1)
-		                               ? world_prev_best(w, c->author) : ms);
+		fact_ms(&f, "base_ms",
+		        isnan(ms) || !(w->replay.heard_ms[c->parent] >> c->author & 1)
+		                ? world_prev_best(w, c->author)
+		                : ms);
 	}
 	first = opening(w, &f, c);
 	buf_clear(&grammar);
 	buf_str(&grammar, first);
 	buf_str(&grammar, "[. |; |. ]");
-	if (c->parent >= 0 && first != standing_on && c->move != MOVE_REPAIR && rng_unit(&w->words) < 0.4) {
+	if (c->parent >= 0 && first != standing_on && c->move != MOVE_REPAIR &&
+	    rng_unit(&w->words) < 0.4) {
 		buf_str(&grammar, standing_on);
 		buf_str(&grammar, ". ");
 	}
-	buf_str(&grammar, c->move == MOVE_REPAIR ? step_repair : c->move == MOVE_VARIANT ? step_variant : step_param);
+	buf_str(&grammar, c->move == MOVE_REPAIR    ? step_repair
+	                  : c->move == MOVE_VARIANT ? step_variant
+	                                            : step_param);
 	if (c->move != MOVE_REPAIR) {
 		buf_str(&grammar, "[, |: |; |. ]");
 		buf_str(&grammar, c->limiter >= 0 ? reasons[c->limiter] : curious);
@@ -310,8 +315,8 @@ say_candidate(struct world *w, int candidate)
 	m->text = phrase(&f, &w->words, grammar.data);
 
 	buf_clear(&source);
-	kernel_render(v->kernel, dtype_name(w->problem.dtype), c->sight.config.params, c->fault, &source,
-	              &c->fault_line);
+	kernel_render(v->kernel, dtype_name(w->problem.dtype), c->sight.config.params, c->fault,
+	              &source, &c->fault_line);
 	c->source_hash = hash_bytes(source.data, source.len, 0);
 	m->source = arena_copy(w->arena, source.data, source.len);
 	m->source_len = (int64_t)source.len;
@@ -328,8 +333,7 @@ say_candidate(struct world *w, int candidate)
 
 /* --- the lead ------------------------------------------------------------ */
 
-void
-say_plan(struct world *w)
+void say_plan(struct world *w)
 {
 	struct episode *e = w->e;
 	struct message *m = world_message(w, KIND_PLAN, lead, lead, NULL);
@@ -340,14 +344,14 @@ say_plan(struct world *w)
 		m->assignments[m->n_assignments++] = e->assignments[i];
 		tries += e->assignments[i].tries;
 	}
-	m->budget = (struct budget){tries, w->deadline};
-	fact_task(w, &f);
+	m->budget = (struct budget){ tries, w->deadline };
 	fact(&f, "n", "%d", e->n_agents);
 	fact_tries(&f, "tries", tries);
 	fact_tries(&f, "reserve", kept);
 	fact(&f, "minutes", "%lld", (long long)w->deadline / 60);
 	fact(&f, "impl", "%s", impl_name(w->problem.impl));
-	m->text = phrase(&f, &w->words,
+	m->text = phrase(
+		&f, &w->words,
 		"[we optimise {op} ({impl}, {dtype}) on {gpu}|target: {op} in {dtype} on {gpu}, {impl}|today's kernel is {op}, {dtype}, for {gpu}|"
 		"{op} for {gpu} ({arch}), {dtype}, written in {impl}] [at {shape}|for {shape}|with {shape}]. "
 		"[it must move {bytes} and do {gflop} GFLOP|compulsory work: {bytes} and {gflop} GFLOP|{bytes} in and out, {gflop} GFLOP]"
@@ -360,8 +364,7 @@ say_plan(struct world *w)
 	world_sent(w);
 }
 
-void
-say_dispatch(struct world *w, int member, int tries)
+void say_dispatch(struct world *w, int member, int tries)
 {
 	const struct member *who = &w->members[member];
 	const struct kernel *k = w->variants[who->variant].kernel;
@@ -372,7 +375,6 @@ say_dispatch(struct world *w, int member, int tries)
 	search_region(w, member, &m->region);
 	m->variant = k->variant;
 	m->tries = tries;
-	fact_task(w, &f);
 	fact(&f, "variant", "%s", k->variant);
 	fact(&f, "idea", "%s", k->idea);
 	fact_tries(&f, "tries", tries);
@@ -381,19 +383,19 @@ say_dispatch(struct world *w, int member, int tries)
 			narrow = k->params[i].name;
 	}
 	fact(&f, "param", "%s", narrow ? narrow : k->n_params ? k->params[0].name : "nothing");
-	m->text = phrase(&f, &w->words, narrow ?
-		"[you take {variant}|{variant} is yours|please work on {variant}|your part is {variant}]: [{idea}|that is {idea}|the idea is {idea}]. "
-		"[others search the rest of {param}, stay in your slice|keep {param} to the values given|your share of {param} is listed, leave the rest|"
-		"{param} is split between you and others|only the listed values of {param}]. "
-		"[{tries}|you have {tries}|up to {tries}] [on {shape}|against {baseline} ms|, report when they are used|, then tell me your best|toward {floor} us]." :
-		"[you take {variant}|{variant} is yours|please work on {variant}|your part is {variant}|explore {variant}]: [{idea}|that is {idea}|the idea is {idea}]. "
-		"[all parameters are open|the whole space of it|start where you like, {param} first perhaps|no restriction on its parameters|{param} probably matters most]. "
-		"[{tries}|you have {tries}|up to {tries}|{tries} in all] [on {shape}|against {baseline} ms|, report when they are used|, then tell me your best|toward {floor} us|from {baseline} ms].");
+	m->text = phrase(
+		&f, &w->words,
+		narrow ? "[you take {variant}|{variant} is yours|please work on {variant}|your part is {variant}]: [{idea}|that is {idea}|the idea is {idea}]. "
+			 "[others search the rest of {param}, stay in your slice|keep {param} to the values given|your share of {param} is listed, leave the rest|"
+			 "{param} is split between you and others|only the listed values of {param}]. "
+			 "[{tries}|you have {tries}|up to {tries}] [on {shape}|against {baseline} ms|, report when they are used|, then tell me your best|toward {floor} us]."
+		       : "[you take {variant}|{variant} is yours|please work on {variant}|your part is {variant}|explore {variant}]: [{idea}|that is {idea}|the idea is {idea}]. "
+			 "[all parameters are open|the whole space of it|start where you like, {param} first perhaps|no restriction on its parameters|{param} probably matters most]. "
+			 "[{tries}|you have {tries}|up to {tries}|{tries} in all] [on {shape}|against {baseline} ms|, report when they are used|, then tell me your best|toward {floor} us|from {baseline} ms].");
 	world_sent(w);
 }
 
-void
-say_leaderboard(struct world *w)
+void say_leaderboard(struct world *w)
 {
 	struct message *m;
 	int order[EP_MAX_AGENTS], n = world_ranking(w, order);
@@ -404,15 +406,15 @@ say_leaderboard(struct world *w)
 	for (int i = 0; i < n; i++) {
 		int c = replay_fact(&w->replay, w->replay.fact[w->replay.best_fact[order[i]]].id);
 
-		m->entries[m->n_entries++] = (struct entry){i + 1, w->members[order[i]].agent->id,
-		                                            w->candidates[c].id, w->replay.best[order[i]]};
+		m->entries[m->n_entries++] =
+			(struct entry){ i + 1, w->members[order[i]].agent->id, w->candidates[c].id,
+			                w->replay.best[order[i]] };
 	}
 	world_sent(w);
 }
 
 /* The author's name, the candidate, its time and gain. */
-static void
-fact_leader(struct world *w, struct facts *f, int candidate)
+static void fact_leader(struct world *w, struct facts *f, int candidate)
 {
 	const struct candidate *c = &w->candidates[candidate];
 	const struct kernel *k = w->variants[c->sight.config.variant].kernel;
@@ -423,26 +425,25 @@ fact_leader(struct world *w, struct facts *f, int candidate)
 	fact(f, "gain", "%.3g", w->e->baseline_ms / world_ms(w, candidate));
 	fact(f, "above", "%.3g", world_ms(w, candidate) * 1000 / model_floor_us(&w->problem));
 	fact(f, "leader_share", "%.0f",
-	     100 * (double)w->problem.op->bytes(w->problem.shape, w->problem.dtype) / world_ms(w, candidate)
-	         / 1e6 / w->problem.gpu->dram_gbps);
+	     100 * (double)w->problem.op->bytes(w->problem.shape, w->problem.dtype) /
+	             world_ms(w, candidate) / 1e6 / w->problem.gpu->dram_gbps);
 	fact(f, "variant", "%s", k->variant);
 	fact(f, "idea", "%s", k->idea);
 	fact_params(w, f, "params", &c->sight.config);
 }
 
-void
-say_merge(struct world *w, int candidate)
+void say_merge(struct world *w, int candidate)
 {
 	const struct candidate *c = &w->candidates[candidate];
 	struct message *m = world_message(w, KIND_MERGE, lead, lead, NULL);
 	struct facts f = open_facts(w);
 
-	fact_task(w, &f);
 	fact_leader(w, &f, candidate);
 	m->candidate = c->id;
 	m->agent = w->members[c->author].agent->id;
 	m->best_ms = world_ms(w, candidate);
-	m->text = phrase(&f, &w->words,
+	m->text = phrase(
+		&f, &w->words,
 		"[{leader} by {author} leads with {leader_ms} ms|{author}'s {leader} is ahead at {leader_ms} ms|we merge {leader} ({author}, {leader_ms} ms)|"
 		"from now on {leader} is the reference: {leader_ms} ms, by {author}|the board is led by {leader}, {leader_ms} ms, {author}]. "
 		"[that is {gain} x the baseline|{gain} x faster than where we began|{above} x above the floor still|the floor is {floor} us, {above} x away|"
@@ -452,15 +453,13 @@ say_merge(struct world *w, int candidate)
 	world_sent(w);
 }
 
-void
-say_redirect(struct world *w, int member, int candidate, int tries)
+void say_redirect(struct world *w, int member, int candidate, int tries)
 {
 	struct member *who = &w->members[member];
 	struct message *m = world_message(w, KIND_REDIRECT, lead, lead, who->agent->id);
 	struct facts f = open_facts(w);
 	const struct kernel *k;
 
-	fact_task(w, &f);
 	if (candidate >= 0) {
 		search_adopt(w, member, candidate);
 		fact_leader(w, &f, candidate);
@@ -474,27 +473,27 @@ say_redirect(struct world *w, int member, int candidate, int tries)
 	fact(&f, "you", "%s", who->agent->id);
 	search_region(w, member, &m->region);
 	m->variant = k->variant;
-	m->text = phrase(&f, &w->words, candidate >= 0 ?
-		"[{you}, join {variant}|{you}: please move to {variant}|{variant} from here on, {you}|change of plan for {you}, {variant}|put your tries into {variant}]"
-		"[: {leader} has {leader_ms} ms there| where {leader} reached {leader_ms} ms|, {leader} shows {leader_ms} ms|; take {leader} ({leader_ms} ms) as parent]. "
-		"[it is {gain} x the baseline|it stands at {params}|the idea there is {idea}|{author} found it|{above} x above the floor remain|{params} is its point]. "
-		"[{tries} more|you get {tries}|{tries} around it|use {tries}]"
-		"[, look at its neighbours|, and leave what you had|, go against what limits it|, vary what {author} did not| near those settings]." :
-		"[{you}, try {variant} instead|{you}: {variant} next|leave that and take {variant}|{variant} deserves a look, {you}|move over to {variant}]: "
-		"[{idea}|that is {idea}|its idea is {idea}]. [nobody has timed it yet|we have nothing below {baseline} ms yet|the baseline's {baseline} ms still stands|"
-		"the floor is {floor} us and we are far from it]. [{tries}|you get {tries}|{tries} more]"
-		"[, the whole region is open|, begin where it is safe|, start small|, see what it gives on {shape}].");
+	m->text = phrase(
+		&f, &w->words,
+		candidate >= 0
+			? "[{you}, join {variant}|{you}: please move to {variant}|{variant} from here on, {you}|change of plan for {you}, {variant}|put your tries into {variant}]"
+			  "[: {leader} has {leader_ms} ms there| where {leader} reached {leader_ms} ms|, {leader} shows {leader_ms} ms|; take {leader} ({leader_ms} ms) as parent]. "
+			  "[it is {gain} x the baseline|it stands at {params}|the idea there is {idea}|{author} found it|{above} x above the floor remain|{params} is its point]. "
+			  "[{tries} more|you get {tries}|{tries} around it|use {tries}]"
+			  "[, look at its neighbours|, and leave what you had|, go against what limits it|, vary what {author} did not| near those settings]."
+			: "[{you}, try {variant} instead|{you}: {variant} next|leave that and take {variant}|{variant} deserves a look, {you}|move over to {variant}]: "
+			  "[{idea}|that is {idea}|its idea is {idea}]. [nobody has timed it yet|we have nothing below {baseline} ms yet|the baseline's {baseline} ms still stands|"
+			  "the floor is {floor} us and we are far from it]. [{tries}|you get {tries}|{tries} more]"
+			  "[, the whole region is open|, begin where it is safe|, start small|, see what it gives on {shape}].");
 	world_sent(w);
 }
 
-void
-say_verdict(struct world *w)
+void say_verdict(struct world *w)
 {
 	struct message *m = world_message(w, KIND_VERDICT, lead, lead, NULL);
 	struct facts f = open_facts(w);
 	int leader = world_leader(w);
 
-	fact_task(w, &f);
 	fact(&f, "minutes", "%lld", (long long)w->now / 60);
 	fact(&f, "n", "%d", w->e->n_agents);
 	m->best_ms = w->e->baseline_ms;
@@ -502,7 +501,8 @@ say_verdict(struct world *w)
 		fact_leader(w, &f, leader);
 		m->candidate = w->candidates[leader].id;
 		m->best_ms = world_ms(w, leader);
-		m->text = phrase(&f, &w->words,
+		m->text = phrase(
+			&f, &w->words,
 			"[we ship {leader} by {author}|{leader} ({author}) is the result|the episode ends with {leader} from {author}|final: {leader}, {author}|"
 			"{author}'s {leader} wins]: [{leader_ms} ms against {baseline} ms|{leader_ms} ms, the baseline was {baseline} ms|from {baseline} ms down to {leader_ms} ms]"
 			"[, {gain} x|; a factor of {gain}|, that is {gain} x faster]. "
@@ -510,7 +510,8 @@ say_verdict(struct world *w)
 			"[{above} x above the speed of light remain|{leader_share} % of peak bandwidth by compulsory bytes|the floor of {floor} us is {above} x away|"
 			"{n} agents, {minutes} minutes|after {minutes} minutes on {gpu}].");
 	} else {
-		m->text = phrase(&f, &w->words,
+		m->text = phrase(
+			&f, &w->words,
 			"[nothing beat the baseline's {baseline} ms|the baseline stays at {baseline} ms|{baseline} ms, the baseline, was not beaten]"
 			"[ in {minutes} minutes| by {n} agents|, we stop here after {minutes} minutes]. "
 			"[{shape} may be too small to gain on|the floor is {floor} us|on {gpu} that leaves {floor} us as the aim|we close without a winner].");
@@ -520,8 +521,7 @@ say_verdict(struct world *w)
 
 /* --- agents among themselves --------------------------------------------- */
 
-void
-say_status(struct world *w, int member)
+void say_status(struct world *w, int member)
 {
 	const struct member *who = &w->members[member];
 	struct message *m = world_message(w, KIND_STATUS, who->agent->role, who->agent->id, lead);
@@ -530,7 +530,6 @@ say_status(struct world *w, int member)
 	const char *grammar;
 
 	m->tries_left = who->tries;
-	fact_task(w, &f);
 	fact_tries(&f, "left", who->tries);
 	fact_tries(&f, "sent", w->replay.tries[member]);
 	if (who->variant >= 0)
@@ -559,16 +558,14 @@ say_status(struct world *w, int member)
 	world_sent(w);
 }
 
-void
-say_handoff(struct world *w, int candidate, int from, int to)
+void say_handoff(struct world *w, int candidate, int from, int to)
 {
 	const struct candidate *c = &w->candidates[candidate];
-	struct message *m = world_message(w, KIND_HANDOFF, w->members[from].agent->role, w->members[from].agent->id,
-	                                  w->members[to].agent->id);
+	struct message *m = world_message(w, KIND_HANDOFF, w->members[from].agent->role,
+	                                  w->members[from].agent->id, w->members[to].agent->id);
 	struct facts f = open_facts(w);
 	double ms = world_ms(w, candidate);
 
-	fact_task(w, &f);
 	fact(&f, "id", "%s", c->id);
 	fact(&f, "you", "%s", w->members[to].agent->id);
 	fact(&f, "variant", "%s", w->variants[c->sight.config.variant].kernel->variant);
@@ -578,7 +575,8 @@ say_handoff(struct world *w, int candidate, int from, int to)
 	m->candidate = c->id;
 	m->best_ms = ms;
 	if (isnan(ms)) {
-		m->text = phrase(&f, &w->words,
+		m->text = phrase(
+			&f, &w->words,
 			"[{id} for you to read, {you}|{you}, please look over {id}|reading requested: {id}|{id} goes to {you} before it runs|here is {id}]: "
 			"[{variant} with {params}|{variant}, {idea}|{idea}, set to {params}|{params} in {variant}]. "
 			"[mind the tail at {shape}|the index arithmetic is what I would check|{grid} blocks, please check the bounds|is the {dtype} path right?|look at the loop bounds first|"
@@ -586,7 +584,8 @@ say_handoff(struct world *w, int candidate, int from, int to)
 	} else {
 		fact_leader(w, &f, candidate);
 		fact_bench(w, &f, c->result);
-		m->text = phrase(&f, &w->words,
+		m->text = phrase(
+			&f, &w->words,
 			"[{id} runs in {leader_ms} ms and is yours, {you}|{you}: {id}, {leader_ms} ms|handing {id} to {you} at {leader_ms} ms|take over {id} ({leader_ms} ms), {you}|{id} measured {leader_ms} ms, over to {you}]; "
 			"[{variant} with {params}|{variant}, {idea}|it is {idea}|{gain} x the baseline|{params}]. "
 			"[{limiter} limits it at {occ} % occupancy|{share} % of peak, {limiter}-bound|it has {regs} registers and is {limiter}-bound|{gbps} GB/s, {limiter} is next|"
@@ -595,17 +594,16 @@ say_handoff(struct world *w, int candidate, int from, int to)
 	world_sent(w);
 }
 
-void
-say_review(struct world *w, int candidate, int reviewer, bool pass)
+void say_review(struct world *w, int candidate, int reviewer, bool pass)
 {
 	struct candidate *c = &w->candidates[candidate];
-	struct message *m = world_message(w, KIND_REVIEW, w->members[reviewer].agent->role,
-	                                  w->members[reviewer].agent->id, w->members[c->author].agent->id);
+	struct message *m =
+		world_message(w, KIND_REVIEW, w->members[reviewer].agent->role,
+	                      w->members[reviewer].agent->id, w->members[c->author].agent->id);
 	struct facts f = open_facts(w);
 	const struct problem *p = &w->problem;
 	int axis = (int)rng_below(&w->words, (uint64_t)p->op->n_axes);
 
-	fact_task(w, &f);
 	fact_change(&f, &w->baseline, &c->sight);
 	fact(&f, "id", "%s", c->id);
 	fact(&f, "variant", "%s", w->variants[c->sight.config.variant].kernel->variant);
@@ -614,20 +612,20 @@ say_review(struct world *w, int candidate, int reviewer, bool pass)
 	m->candidate = c->id;
 	m->verdict = word_name(pass ? VERDICT_PASS : VERDICT_FAIL);
 	c->review_failed = !pass;
-	m->text = phrase(&f, &w->words, pass ?
-		"[{id} reads clean|no objection to {id}|{id} looks sound|I pass {id}|{id}: nothing to hold it up|read {id} twice, fine]"
-		"[, {variant} with {params}| ({params})|; {variant} at {grid} blocks of {block}|, {smem} of shared memory per block]. "
-		"[bounds hold at {axis}|the tail at {axis} is covered|indices stay inside for {axis}|accumulation is where it should be|the launch covers {axis}|"
-		"{dtype} conversions are in the right place|grid of {grid} covers the shape|masks agree with {axis}|barriers and loads are in order].":
-		"[I would not run {id} as it is|{id} needs another look|{id} worries me|not convinced by {id}|hold {id}|{id}: please check again]"
-		"[, {variant} with {params}| ({params})|; {variant} at {grid} blocks of {block}|, {smem} of shared memory per block]. "
-		"[the handling of {axis} looks off|I cannot follow the index at {axis}|one name does not match its declaration, I think|a bound near {axis} seems off by one|the scale is applied in a strange place|"
-		"something in the tail of {axis} does not add up|an argument looks out of order|the accumulation does not match the mathematics|check the statement after the main loop].");
+	m->text = phrase(
+		&f, &w->words,
+		pass ? "[{id} reads clean|no objection to {id}|{id} looks sound|I pass {id}|{id}: nothing to hold it up|read {id} twice, fine]"
+		       "[, {variant} with {params}| ({params})|; {variant} at {grid} blocks of {block}|, {smem} of shared memory per block]. "
+		       "[bounds hold at {axis}|the tail at {axis} is covered|indices stay inside for {axis}|accumulation is where it should be|the launch covers {axis}|"
+		       "{dtype} conversions are in the right place|grid of {grid} covers the shape|masks agree with {axis}|barriers and loads are in order]."
+		     : "[I would not run {id} as it is|{id} needs another look|{id} worries me|not convinced by {id}|hold {id}|{id}: please check again]"
+		       "[, {variant} with {params}| ({params})|; {variant} at {grid} blocks of {block}|, {smem} of shared memory per block]. "
+		       "[the handling of {axis} looks off|I cannot follow the index at {axis}|one name does not match its declaration, I think|a bound near {axis} seems off by one|the scale is applied in a strange place|"
+		       "something in the tail of {axis} does not add up|an argument looks out of order|the accumulation does not match the mathematics|check the statement after the main loop].");
 	world_sent(w);
 }
 
-void
-say_verify(struct world *w, int candidate, int verifier)
+void say_verify(struct world *w, int candidate, int verifier)
 {
 	const struct candidate *c = &w->candidates[candidate];
 	struct message *m = world_message(w, KIND_VERIFY, w->members[verifier].agent->role,
@@ -643,7 +641,6 @@ say_verify(struct world *w, int candidate, int verifier)
 	m->trials = 8 << rng_below(&r, 4);
 	m->max_abs_err = v->max_abs_err;
 	m->max_rel_err = v->max_rel_err;
-	fact_task(w, &f);
 	fact(&f, "id", "%s", c->id);
 	fact(&f, "trials", "%lld", (long long)m->trials);
 	fact(&f, "variant", "%s", w->variants[c->sight.config.variant].kernel->variant);
@@ -657,14 +654,16 @@ say_verify(struct world *w, int candidate, int verifier)
 		m->ms = env_again(&w->problem, w->e->task.seed, c->source_hash, timing.us, 1);
 		fact_ms(&f, "again", m->ms);
 		fact(&f, "rel", "%.2g", m->max_rel_err);
-		m->text = phrase(&f, &w->words,
+		m->text = phrase(
+			&f, &w->words,
 			"[{id} holds over {trials} trials|{trials} seeds, {id} agrees every time|{id} confirmed by {trials} trials|I ran {id} {trials} times, it agrees|{id} passes {trials} of {trials}]"
 			"[, worst relative error {rel}|; largest relative error {rel}|, edge and stress inputs included|, odd inputs too|; {variant} with {params}]. "
 			"[the second timing is {again} ms|timed again at {again} ms|a fresh run gives {again} ms|{again} ms when I time it|my own bench: {again} ms]"
 			"[ on an idle {gpu}| at {shape}|, so the number stands|, close to what was claimed|].");
 	} else {
 		fact(&f, "why", "%s", v->reason ? v->reason : "mismatch");
-		m->text = phrase(&f, &w->words,
+		m->text = phrase(
+			&f, &w->words,
 			"[{id} does not hold|{id} disagrees in {trials} trials|I cannot confirm {id}|{trials} trials, {id} is off|{id} fails here too]"
 			"[: {why}|, the reason is {why}|; {why} at {shape}|, {why} again]. "
 			"[{variant} with {params}|seen with {variant} at {params}|the reference differs on every seed|same outcome on edge inputs|please look at {variant} again].");

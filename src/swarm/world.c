@@ -29,8 +29,7 @@ enum { N_SCENARIOS = sizeof scenarios / sizeof *scenarios };
 /* The world is large; one row is played at a time. */
 static struct world the_world;
 
-static const struct scenario *
-find_scenario(const char *name)
+static const struct scenario *find_scenario(const char *name)
 {
 	for (int i = 0; i < N_SCENARIOS; i++) {
 		if (strcmp(scenarios[i]->name, name) == 0)
@@ -39,8 +38,7 @@ find_scenario(const char *name)
 	return NULL;
 }
 
-static struct world *
-world_open(struct episode *e, const struct scenario *s, struct arena *a)
+static struct world *world_open(struct episode *e, const struct scenario *s, struct arena *a)
 {
 	struct world *w = &the_world;
 
@@ -51,14 +49,14 @@ world_open(struct episode *e, const struct scenario *s, struct arena *a)
 	w->rng = rng_make(e->task.seed, "lead");
 	w->words = rng_make(e->task.seed, "words");
 	w->now = w->gpu_free = 0;
-	w->n_members = w->n_candidates = w->n_events = w->seq = w->round = w->reserve = w->emergency = 0;
+	w->n_members = w->n_candidates = w->n_events = w->seq = w->round = w->reserve =
+		w->emergency = 0;
 	memset(w->state, 0, sizeof w->state);
 	search_variants(w);
 	return w;
 }
 
-const char *
-swarm_plan(struct episode *e, const char *scenario, struct arena *a)
+const char *swarm_plan(struct episode *e, const char *scenario, struct arena *a)
 {
 	struct rng r = rng_make(e->task.seed, "team");
 	const struct scenario *s;
@@ -73,7 +71,8 @@ swarm_plan(struct episode *e, const char *scenario, struct arena *a)
 		s = scenarios[e->task.index / n_gpus % N_SCENARIOS];
 	}
 	e->scenario = s->name;
-	e->n_agents = s->min_agents + (int)rng_below(&r, (uint64_t)(s->max_agents - s->min_agents + 1));
+	e->n_agents =
+		s->min_agents + (int)rng_below(&r, (uint64_t)(s->max_agents - s->min_agents + 1));
 	e->n_assignments = 0;
 	for (int i = 0; i < e->n_agents; i++) {
 		e->agents[i] = (struct agent){
@@ -81,24 +80,25 @@ swarm_plan(struct episode *e, const char *scenario, struct arena *a)
 			.role = word_name(ROLE_WORKER),
 			/* Between apprentice and expert, most in between. */
 			.skill = num_round((rng_unit(&r) + rng_unit(&r)) / 2 * 0.8 + 0.15, 3),
-			.tries = EP_NULL_INT, .kept = EP_NULL_INT, .best_ms = NAN, .ret = NAN,
+			.tries = EP_NULL_INT,
+			.kept = EP_NULL_INT,
+			.best_ms = NAN,
+			.ret = NAN,
 		};
 	}
 	s->plan(world_open(e, s, a));
 	return NULL;
 }
 
-static int
-before(const struct event *a, const struct event *b)
+static int before(const struct event *a, const struct event *b)
 {
 	return a->t != b->t ? a->t < b->t : a->seq < b->seq;
 }
 
-static void
-push(struct world *w, int64_t t, int type, int a, int b)
+static void push(struct world *w, int64_t t, int type, int a, int b)
 {
 	int max = (int)(sizeof w->events / sizeof *w->events), i;
-	struct event new = {t, w->seq++, (unsigned)type, a, b};
+	struct event new = { t, w->seq++, (unsigned)type, a, b };
 
 	if (w->n_events == max)
 		bug("more than %d events at once", max);
@@ -107,30 +107,27 @@ push(struct world *w, int64_t t, int type, int a, int b)
 	w->events[i] = new;
 }
 
-void
-world_later(struct world *w, int64_t seconds, int what, int arg)
+void world_later(struct world *w, int64_t seconds, int what, int arg)
 {
 	push(w, w->now + seconds, EVENT_CALL, what, arg);
 }
 
-int64_t
-world_think(struct rng *r, double minutes)
+int64_t world_think(struct rng *r, double minutes)
 {
 	/* sigma 0.55 of the logarithm: the slowest tenth takes twice the median. */
 	return 1 + (int64_t)(60 * minutes * num_exp(0.55 * rng_normal(r)));
 }
 
-static void
-think(struct world *w, int member)
+static void think(struct world *w, int member)
 {
 	struct member *m = &w->members[member];
 
 	m->busy = true;
-	push(w, w->now + world_think(&m->rng, 16.0 - 9.0 * m->agent->skill), EVENT_THOUGHT, member, 0);
+	push(w, w->now + world_think(&m->rng, 16.0 - 9.0 * m->agent->skill), EVENT_THOUGHT, member,
+	     0);
 }
 
-void
-world_give(struct world *w, int member, int tries)
+void world_give(struct world *w, int member, int tries)
 {
 	struct member *m = &w->members[member];
 
@@ -139,8 +136,8 @@ world_give(struct world *w, int member, int tries)
 		think(w, member);
 }
 
-struct message *
-world_message(struct world *w, enum kind kind, const char *role, const char *from, const char *to)
+struct message *world_message(struct world *w, enum kind kind, const char *role, const char *from,
+                              const char *to)
 {
 	struct episode *e = w->e;
 	struct message *m;
@@ -157,38 +154,37 @@ world_message(struct world *w, enum kind kind, const char *role, const char *fro
 	return m;
 }
 
-void
-world_sent(struct world *w)
+void world_sent(struct world *w)
 {
 	w->e->n_messages++;
 	replay_take(&w->replay);
 }
 
-void
-world_run(struct world *w, int candidate, int64_t ready)
+void world_run(struct world *w, int candidate, int64_t ready)
 {
 	struct candidate *c = &w->candidates[candidate];
 	struct rng r = rng_make(rng_mix2(w->e->task.seed, (uint64_t)candidate), "queue");
 	int64_t start = ready > w->gpu_free ? ready : w->gpu_free;
 
 	/* nvcc and the harness: 20 to 60 s, a fault found early takes less. */
-	w->gpu_free = start + 12 + (int64_t)rng_below(&r, 20)
-	              + (c->fault && c->fault->compile ? 0 : 14 + (int64_t)rng_below(&r, 24));
+	w->gpu_free = start + 12 + (int64_t)rng_below(&r, 20) +
+	              (c->fault && c->fault->compile ? 0 : 14 + (int64_t)rng_below(&r, 24));
 	push(w, w->gpu_free, EVENT_RESULT, candidate, 0);
 }
 
-static void
-result(struct world *w, int candidate)
+static void result(struct world *w, int candidate)
 {
 	struct candidate *c = &w->candidates[candidate];
 	struct member *who = &w->members[c->author];
-	struct trial trial = {w->variants[c->sight.config.variant].kernel, c->sight.config.params, c->fault};
+	struct trial trial = { w->variants[c->sight.config.variant].kernel, c->sight.config.params,
+		               c->fault };
 	struct message *m = world_message(w, KIND_RESULT, word_name(ROLE_ENV), word_name(ROLE_ENV),
 	                                  who->agent->id);
 	double prev = world_prev_best(w, c->author);
 
 	m->candidate = c->id;
-	if (!env_run(&w->problem, w->e->task.seed, &trial, c->source_hash, c->fault_line, w->arena, m))
+	if (!env_run(&w->problem, w->e->task.seed, &trial, c->source_hash, c->fault_line, w->arena,
+	             m))
 		bug("an illegal configuration of %s was proposed", trial.kernel->path);
 	c->result = m;
 	if (m->bench.present) {
@@ -199,15 +195,14 @@ result(struct world *w, int candidate)
 	world_sent(w);
 }
 
-static void
-thought(struct world *w, int member)
+static void thought(struct world *w, int member)
 {
 	struct member *m = &w->members[member];
 	int c;
 
 	/* What cannot be finished before the deadline is not begun. */
-	if (w->now > w->deadline || w->n_candidates == MAX_CANDIDATES
-	    || (c = search_propose(w, member)) < 0) {
+	if (w->now > w->deadline || w->n_candidates == MAX_CANDIDATES ||
+	    (c = search_propose(w, member)) < 0) {
 		m->tries = 0;
 		m->busy = false;
 		return;
@@ -221,8 +216,7 @@ thought(struct world *w, int member)
 		world_run(w, c, w->now);
 }
 
-static bool
-anybody_busy(const struct world *w)
+static bool anybody_busy(const struct world *w)
 {
 	for (int i = 0; i < w->n_members; i++) {
 		if (w->members[i].busy)
@@ -231,8 +225,7 @@ anybody_busy(const struct world *w)
 	return false;
 }
 
-static void
-resulted(struct world *w, int candidate)
+static void resulted(struct world *w, int candidate)
 {
 	int author = w->candidates[candidate].author;
 	struct member *m = &w->members[author];
@@ -245,8 +238,7 @@ resulted(struct world *w, int candidate)
 		think(w, author);
 }
 
-void
-swarm_play(struct episode *e, struct arena *a)
+void swarm_play(struct episode *e, struct arena *a)
 {
 	const struct scenario *s = find_scenario(e->scenario);
 	struct world *w;
@@ -261,12 +253,17 @@ swarm_play(struct episode *e, struct arena *a)
 	e->env = word_name(ORIGIN_SIMULATED);
 	e->n_messages = 0;
 	replay_start(&w->replay, e);
+	speech_open(w);
 	/* Two to four hours and a half; what runs then still ends. */
 	w->deadline = 7200 + 300 * (int64_t)rng_below(&w->rng, 31);
 	w->n_members = e->n_agents;
 	for (int i = 0; i < e->n_agents; i++) {
-		w->members[i] = (struct member){.agent = &e->agents[i], .variant = -1, .home = -1, .base = -1, .last = -1,
-		                                .limiter = -1};
+		w->members[i] = (struct member){ .agent = &e->agents[i],
+			                         .variant = -1,
+			                         .home = -1,
+			                         .base = -1,
+			                         .last = -1,
+			                         .limiter = -1 };
 		w->members[i].rng = rng_make(rng_mix2(e->task.seed, (uint64_t)i), "agent");
 	}
 	for (int i = 0; i < e->n_assignments; i++) {
@@ -274,7 +271,8 @@ swarm_play(struct episode *e, struct arena *a)
 		int member = episode_agent(e, as->agent);
 
 		for (int v = 0; v < w->n_variants; v++) {
-			if (member >= 0 && strcmp(w->variants[v].kernel->variant, as->variant) == 0) {
+			if (member >= 0 &&
+			    strcmp(w->variants[v].kernel->variant, as->variant) == 0) {
 				w->members[member].variant = w->members[member].home = v;
 				search_whole_region(w, member);
 			}
@@ -298,29 +296,32 @@ swarm_play(struct episode *e, struct arena *a)
 		/* Who spoke last may have spoken past this event's time. */
 		w->now = ev.t > w->now ? ev.t : w->now;
 		switch (ev.type) {
-		case EVENT_THOUGHT: thought(w, ev.a); break;
-		case EVENT_RESULT: resulted(w, ev.a); break;
-		case EVENT_CALL: s->call(w, ev.a, ev.b); break;
+		case EVENT_THOUGHT:
+			thought(w, ev.a);
+			break;
+		case EVENT_RESULT:
+			resulted(w, ev.a);
+			break;
+		case EVENT_CALL:
+			s->call(w, ev.a, ev.b);
+			break;
 		}
 	}
 }
 
-double
-world_ms(const struct world *w, int candidate)
+double world_ms(const struct world *w, int candidate)
 {
 	const struct message *m = candidate < 0 ? NULL : w->candidates[candidate].result;
 
 	return m && m->bench.present ? m->bench.ms : NAN;
 }
 
-double
-world_prev_best(const struct world *w, int member)
+double world_prev_best(const struct world *w, int member)
 {
 	return w->replay.prev_best[member];
 }
 
-int
-world_leader(const struct world *w)
+int world_leader(const struct world *w)
 {
 	int best = -1;
 
@@ -333,8 +334,7 @@ world_leader(const struct world *w)
 	return best;
 }
 
-int
-world_ranking(const struct world *w, int *members)
+int world_ranking(const struct world *w, int *members)
 {
 	int n = 0;
 
@@ -351,8 +351,7 @@ world_ranking(const struct world *w, int *members)
 	return n;
 }
 
-int
-world_member_of(const struct world *w, const char *role, int nth)
+int world_member_of(const struct world *w, const char *role, int nth)
 {
 	for (int i = 0; i < w->e->n_agents; i++) {
 		if (strcmp(w->e->agents[i].role, role) == 0 && nth-- == 0)

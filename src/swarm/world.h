@@ -15,27 +15,28 @@
 #include "episode/replay.h"
 #include "model/model.h"
 #include "ops/config.h"
+#include "swarm/phrase.h"
 
 enum { MAX_CANDIDATES = 400, MAX_VARIANTS = 32 };
 
 /* Why a candidate looks as it does: what the wording talks about. */
 enum move {
-	MOVE_START,    /* from the baseline, nothing known yet */
-	MOVE_PARAM,    /* one parameter, a step */
-	MOVE_VARIANT,  /* another variant */
-	MOVE_REPAIR    /* the same configuration after a failure */
+	MOVE_START,   /* from the baseline, nothing known yet */
+	MOVE_PARAM,   /* one parameter, a step */
+	MOVE_VARIANT, /* another variant */
+	MOVE_REPAIR   /* the same configuration after a failure */
 };
 
 struct variant {
 	const struct kernel *kernel;
 	struct binding binding;
-	const char *unmet;   /* a feature the GPU lacks, or NULL */
-	bool any;            /* some configuration is legal */
+	const char *unmet;                /* a feature the GPU lacks, or NULL */
+	bool any;                         /* some configuration is legal */
 	int64_t legal[KERNEL_MAX_PARAMS]; /* one that is */
 };
 
 struct config {
-	int variant;         /* index in the world */
+	int variant; /* index in the world */
 	int64_t params[KERNEL_MAX_PARAMS];
 };
 
@@ -48,15 +49,15 @@ struct sight {
 
 struct candidate {
 	const char *id;
-	int author, parent;  /* parent -1: the baseline */
+	int author, parent; /* parent -1: the baseline */
 	struct sight sight;
 	const struct kernel_fault *fault;
-	uint64_t key;        /* of configuration and fault: the source's identity */
+	uint64_t key; /* of configuration and fault: the source's identity */
 	uint64_t source_hash;
 	int fault_line;
 	enum move move;
-	int param;           /* MOVE_PARAM: which */
-	int limiter;         /* the limiter it was aimed at, or -1 */
+	int param;                    /* MOVE_PARAM: which */
+	int limiter;                  /* the limiter it was aimed at, or -1 */
 	const struct message *result; /* NULL until there is one */
 	bool review_failed;
 };
@@ -64,14 +65,14 @@ struct candidate {
 /* One agent's own state. */
 struct member {
 	struct agent *agent;
-	int variant;         /* assigned; -1: free */
-	int home;            /* the one it was assigned first */
+	int variant;                      /* assigned; -1: free */
+	int home;                         /* the one it was assigned first */
 	unsigned mask[KERNEL_MAX_PARAMS]; /* its region: allowed values, by bit */
-	int tries;           /* left */
-	int base;            /* the candidate it builds on, -1: the baseline */
-	int last;            /* its last candidate, -1 none */
-	int limiter;         /* that its last timed result named, -1 unknown */
-	bool busy;           /* thinking, or waiting for a result */
+	int tries;                        /* left */
+	int base;                         /* the candidate it builds on, -1: the baseline */
+	int last;                         /* its last candidate, -1 none */
+	int limiter;                      /* that its last timed result named, -1 unknown */
+	bool busy;                        /* thinking, or waiting for a result */
 	struct rng rng;
 };
 
@@ -80,7 +81,7 @@ struct world;
 struct scenario {
 	const char *name;
 	int min_agents, max_agents;
-	double wander;       /* chance to look at a variant that is nobody's order */
+	double wander; /* chance to look at a variant that is nobody's order */
 	/* Roles and assignments of e->agents[0 … n_agents). */
 	void (*plan)(struct world *w);
 	void (*start)(struct world *w);
@@ -105,9 +106,10 @@ struct world {
 	const struct scenario *scenario;
 	struct problem problem;
 	struct arena *arena;
-	struct rng rng;      /* the lead's and the scenario's draws */
-	struct rng words;    /* the wording's */
+	struct rng rng;   /* the lead's and the scenario's draws */
+	struct rng words; /* the wording's */
 	struct replay replay;
+	struct facts common; /* what everybody knows */
 	int64_t now, gpu_free, deadline;
 	int n_variants;
 	struct variant variants[MAX_VARIANTS];
@@ -118,10 +120,10 @@ struct world {
 	struct sight baseline;
 	int n_events, seq;
 	struct event events[4 * MAX_CANDIDATES];
-	int round;           /* the scenario's own */
-	int reserve;         /* tries the lead has kept back */
-	int emergency;       /* more of them, for an episode that would end too early */
-	int state[16];       /* the scenario's own */
+	int round;     /* the scenario's own */
+	int reserve;   /* tries the lead has kept back */
+	int emergency; /* more of them, for an episode that would end too early */
+	int state[16]; /* the scenario's own */
 };
 
 /* world.c */
@@ -188,6 +190,8 @@ void search_slice(struct world *w, int member, int part, int of);
 int search_assignable(const struct world *w, int *variants);
 
 /* speech.c: the messages, each composed from what its author has seen. */
+/* Once, when the baseline is known: the facts of the task, the data sheet. */
+void speech_open(struct world *w);
 void say_plan(struct world *w);
 void say_dispatch(struct world *w, int member, int tries);
 void say_candidate(struct world *w, int candidate);

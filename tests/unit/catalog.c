@@ -38,7 +38,8 @@ static void training(uint64_t seed)
 		}
 	}
 	check(!reserved, "seed %llu: no training task is reserved", (unsigned long long)seed);
-	check(!windows, "seed %llu: any 17 consecutive tasks hold all ops", (unsigned long long)seed);
+	check(!windows, "seed %llu: any 17 consecutive tasks hold all ops",
+	      (unsigned long long)seed);
 	check(!groups, "seed %llu: each group holds every GPU", (unsigned long long)seed);
 	check(!illegal && !large, "seed %llu: tasks are legal and fit", (unsigned long long)seed);
 }
@@ -55,14 +56,19 @@ static void tables(void)
 		for (int j = 0; j < ops[i]->n_shapes; j++) {
 			held += holdout_shape(ops[i], ops[i]->shapes[j]);
 			for (int k = 0; k < j; k++)
-				twice += memcmp(ops[i]->shapes[j], ops[i]->shapes[k], (size_t)ops[i]->n_axes * sizeof(int64_t)) == 0;
+				twice += memcmp(ops[i]->shapes[j], ops[i]->shapes[k],
+				                (size_t)ops[i]->n_axes * sizeof(int64_t)) == 0;
 			for (int d = 0; d < ops[i]->n_dtypes; d++)
 				if (op_illegal(ops[i], ops[i]->shapes[j], ops[i]->dtypes[d]))
-					check(false, "%s shape %d as %s: %s", ops[i]->name, j, dtype_name(ops[i]->dtypes[d]),
-					      op_illegal(ops[i], ops[i]->shapes[j], ops[i]->dtypes[d]));
+					check(false, "%s shape %d as %s: %s", ops[i]->name, j,
+					      dtype_name(ops[i]->dtypes[d]),
+					      op_illegal(ops[i], ops[i]->shapes[j],
+					                 ops[i]->dtypes[d]));
 		}
-		check(ops[i]->n_shapes >= 24 && !twice, "%s: %d different shapes", ops[i]->name, ops[i]->n_shapes);
-		check(held >= 1 && 2 * held < ops[i]->n_shapes, "%s: %d shapes are reserved", ops[i]->name, held);
+		check(ops[i]->n_shapes >= 24 && !twice, "%s: %d different shapes", ops[i]->name,
+		      ops[i]->n_shapes);
+		check(held >= 1 && 2 * held < ops[i]->n_shapes, "%s: %d shapes are reserved",
+		      ops[i]->name, held);
 	}
 	while (holdout_pair_at(pairs, &problem, &gpu)) {
 		int known = 0;
@@ -82,7 +88,7 @@ static void tables(void)
 
 static void holdout(void)
 {
-	int count[4] = {0}, wrong = 0, ops_seen = 0, n;
+	int count[4] = { 0 }, wrong = 0, ops_seen = 0, n;
 	const struct op *const *ops = op_list(&n);
 	static int seen[CATALOG_MAX_OPS];
 
@@ -91,14 +97,17 @@ static void holdout(void)
 		enum holdout h = catalog_holdout(i, &p);
 
 		count[h]++;
-		wrong += h == HOLDOUT_SHAPE ? holdout_of(&p) != h : holdout_pair(p.op, p.gpu) != h || holdout_shape(p.op, p.shape);
+		wrong += h == HOLDOUT_SHAPE
+		                 ? holdout_of(&p) != h
+		                 : holdout_pair(p.op, p.gpu) != h || holdout_shape(p.op, p.shape);
 		for (int o = 0; o < n; o++)
 			seen[o] += ops[o] == p.op;
 	}
 	for (int o = 0; o < n; o++)
 		ops_seen += seen[o] > 0;
 	check(!wrong, "every hold-out task is reserved for what it says");
-	check(count[HOLDOUT_SHAPE] == 256 && count[HOLDOUT_PAIR_NEAR] == 128 && count[HOLDOUT_PAIR_FAR] == 128,
+	check(count[HOLDOUT_SHAPE] == 256 && count[HOLDOUT_PAIR_NEAR] == 128 &&
+	              count[HOLDOUT_PAIR_FAR] == 128,
 	      "256 shapes, 128 near and 128 far pairs");
 	check(ops_seen == n, "the hold-out has all %d ops", n);
 }
@@ -112,7 +121,8 @@ int main(void)
 		training(seed);
 	holdout();
 	catalog_open(&c, "rope", "h100,h200");
-	check(catalog_starved(&c) && strcmp(catalog_starved(&c), "rope") == 0, "rope on h100 and h200 alone is refused");
+	check(catalog_starved(&c) && strcmp(catalog_starved(&c), "rope") == 0,
+	      "rope on h100 and h200 alone is refused");
 	catalog_open(&c, "rope,gemm_fp16", "h200,h100,a100");
 	check(!catalog_starved(&c), "with the a100 it is not");
 	for (int i = 0; i < 60; i++) {

@@ -20,7 +20,8 @@ static void equals(const char *text, int64_t want)
 	int64_t got = 0;
 	bool ok = !what && expr_eval(&e, values, &got);
 
-	check(ok && got == want, "%s is %lld%s%s", text, (long long)want, what ? ": " : "", what ? what : "");
+	check(ok && got == want, "%s is %lld%s%s", text, (long long)want, what ? ": " : "",
+	      what ? what : "");
 	expr_free(&e);
 }
 

@@ -9,7 +9,7 @@
 #include "ops/config.h"
 
 /* Words that would give a label away. */
-static const char *const forbidden[] = {"fault", "bug", "wrong", "incorrect", "//!", "#!"};
+static const char *const forbidden[] = { "fault", "bug", "wrong", "incorrect", "//!", "#!" };
 
 static int count(const char *text, char c)
 {
@@ -23,7 +23,7 @@ static int count(const char *text, char c)
 static void rendered_is_clean(const struct kernel *k, const char *dtype)
 {
 	int64_t params[KERNEL_MAX_PARAMS];
-	struct buf plain = {0}, text = {0};
+	struct buf plain = { 0 }, text = { 0 };
 	int line, bad = 0, same = 0, lineless = 0;
 
 	config_preset(k, params);
@@ -34,7 +34,8 @@ static void rendered_is_clean(const struct kernel *k, const char *dtype)
 		kernel_render(k, dtype, params, f < 0 ? NULL : &k->faults[f], &text, &line);
 		for (size_t i = 0; i < sizeof forbidden / sizeof *forbidden; i++) {
 			for (char *p = text.data; p && (p = strstr(p, forbidden[i])); p++)
-				bad += p == text.data || !isalpha((unsigned char)p[-1]); /* not `default` */
+				bad += p == text.data ||
+				       !isalpha((unsigned char)p[-1]); /* not `default` */
 		}
 		if (f < 0)
 			continue;
@@ -42,14 +43,15 @@ static void rendered_is_clean(const struct kernel *k, const char *dtype)
 		lineless += line < 1 || line > count(text.data, '\n') + 1;
 	}
 	check(!bad, "%s as %s: no marker or label word in the source (%d)", k->path, dtype, bad);
-	check(!same && !lineless, "%s as %s: each of %d faults changes the source at a line", k->path, dtype, k->n_faults);
+	check(!same && !lineless, "%s as %s: each of %d faults changes the source at a line",
+	      k->path, dtype, k->n_faults);
 	buf_free(&plain);
 	buf_free(&text);
 }
 
 static void parameters_render(const struct kernel *k, const char *dtype)
 {
-	struct buf a = {0}, b = {0};
+	struct buf a = { 0 }, b = { 0 };
 	int line, silent = 0;
 
 	for (int i = 0; i < k->n_params; i++) {
@@ -62,7 +64,8 @@ static void parameters_render(const struct kernel *k, const char *dtype)
 			params[i] = k->params[i].value[v];
 			buf_clear(&b);
 			kernel_render(k, dtype, params, NULL, &b, &line);
-			silent += (params[i] != k->params[i].preset) == (strcmp(a.data, b.data) == 0);
+			silent +=
+				(params[i] != k->params[i].preset) == (strcmp(a.data, b.data) == 0);
 		}
 	}
 	check(!silent, "%s: every value of every parameter shows in the source", k->path);
@@ -79,15 +82,19 @@ int main(void)
 	for (int o = 0; o < n_ops; o++) {
 		for (int impl = 0; impl < IMPL_COUNT; impl++) {
 			int n, compile = 0, wrong = 0;
-			const struct kernel *const *list = kernel_list(ops[o]->name, impl == IMPL_TRITON, &n);
+			const struct kernel *const *list =
+				kernel_list(ops[o]->name, impl == IMPL_TRITON, &n);
 
 			if (!(ops[o]->impls >> impl & 1)) {
-				check(n == 0, "%s has no %s kernels", ops[o]->name, impl_name((enum impl)impl));
+				check(n == 0, "%s has no %s kernels", ops[o]->name,
+				      impl_name((enum impl)impl));
 				continue;
 			}
-			check(n >= 3 && strcmp(list[0]->variant, "naive") == 0, "%s (%s): naive and %d more", ops[o]->name,
+			check(n >= 3 && strcmp(list[0]->variant, "naive") == 0,
+			      "%s (%s): naive and %d more", ops[o]->name,
 			      impl_name((enum impl)impl), n - 1);
-			check(n > 0 && !list[0]->needs[0], "%s (%s): naive needs nothing", ops[o]->name, impl_name((enum impl)impl));
+			check(n > 0 && !list[0]->needs[0], "%s (%s): naive needs nothing",
+			      ops[o]->name, impl_name((enum impl)impl));
 			for (int i = 0; i < n; i++) {
 				total++;
 				for (int f = 0; f < list[i]->n_faults; f++) {
@@ -95,15 +102,19 @@ int main(void)
 					wrong += !list[i]->faults[f].compile;
 				}
 				for (int d = 0; d < ops[o]->n_dtypes; d++) {
-					if (kernel_has_dtype(list[i], dtype_name(ops[o]->dtypes[d])))
-						rendered_is_clean(list[i], dtype_name(ops[o]->dtypes[d]));
+					if (kernel_has_dtype(list[i],
+					                     dtype_name(ops[o]->dtypes[d])))
+						rendered_is_clean(list[i],
+						                  dtype_name(ops[o]->dtypes[d]));
 				}
 				parameters_render(list[i], dtype_name(ops[o]->dtypes[0]));
 				for (int f = 0; list[i]->needs[f]; f++)
-					check(gpu_feature_from_name(list[i]->needs[f]) >= 0, "%s needs a known feature, %s", list[i]->path,
+					check(gpu_feature_from_name(list[i]->needs[f]) >= 0,
+					      "%s needs a known feature, %s", list[i]->path,
 					      list[i]->needs[f]);
 			}
-			check(compile >= 3 && wrong >= 3, "%s (%s): %d compile faults, %d wrong ones", ops[o]->name,
+			check(compile >= 3 && wrong >= 3,
+			      "%s (%s): %d compile faults, %d wrong ones", ops[o]->name,
 			      impl_name((enum impl)impl), compile, wrong);
 		}
 	}

@@ -75,8 +75,8 @@ static void tokens(const char *p, uint64_t salt)
 	}
 }
 
-static void take(const struct episode *e, const struct message *c, const struct message *result, enum view view,
-                 bool test)
+static void take(const struct episode *e, const struct message *c, const struct message *result,
+                 enum view view, bool test)
 {
 	struct sample *s;
 	char text[96];
@@ -88,8 +88,8 @@ static void take(const struct episode *e, const struct message *c, const struct 
 		snprintf(text, sizeof text, "%s/%s", e->task.op->name, c->variant);
 		feature(text, strlen(text), 2);
 		for (int i = 0; i < c->params.n; i++) {
-			snprintf(text, sizeof text, "%s/%s/%s=%lld", e->task.op->name, c->variant, c->params.key[i],
-			         (long long)c->params.value[i]);
+			snprintf(text, sizeof text, "%s/%s/%s=%lld", e->task.op->name, c->variant,
+			         c->params.key[i], (long long)c->params.value[i]);
 			feature(text, strlen(text), 3);
 		}
 		if (view == CONFIG_AND_TEXT)
@@ -105,8 +105,8 @@ static void take(const struct episode *e, const struct message *c, const struct 
 	s->n = n_features;
 	s->feature = xmalloc((unsigned long)n_features * sizeof *s->feature + 1);
 	memcpy(s->feature, features, (size_t)n_features * sizeof *s->feature);
-	s->failed = !strcmp(result->status, word_name(OUTCOME_COMPILE_ERROR))
-	            || !strcmp(result->status, word_name(OUTCOME_WRONG_RESULT));
+	s->failed = !strcmp(result->status, word_name(OUTCOME_COMPILE_ERROR)) ||
+	            !strcmp(result->status, word_name(OUTCOME_WRONG_RESULT));
 	s->test = test;
 }
 
@@ -135,7 +135,10 @@ static double auc(void)
 			continue;
 		for (int f = 0; f < s->n; f++)
 			z += w[s->feature[f]];
-		z = (s->failed - 1 / (1 + num_exp(z > 30 ? -30 : z < -30 ? 30 : -z))) * step / (8 + s->n);
+		z = (s->failed - 1 / (1 + num_exp(z > 30    ? -30
+		                                  : z < -30 ? 30
+		                                            : -z))) *
+		    step / (8 + s->n);
 		bias += z;
 		for (int f = 0; f < s->n; f++)
 			w[s->feature[f]] += 4 * z;
@@ -183,8 +186,14 @@ static double probe(enum view view, bool planted)
 
 		arena_reset(&a);
 		catalog_train(&c, 11, i, &p);
-		e.task = (struct task){ .task_id = "t", .split = "train", .index = i, .seed = rng_mix2(11, (uint64_t)i),
-			                .op = p.op, .impl = p.impl, .gpu = p.gpu, .dtype = p.dtype };
+		e.task = (struct task){ .task_id = "t",
+			                .split = "train",
+			                .index = i,
+			                .seed = rng_mix2(11, (uint64_t)i),
+			                .op = p.op,
+			                .impl = p.impl,
+			                .gpu = p.gpu,
+			                .dtype = p.dtype };
 		memcpy(e.task.shape, p.shape, sizeof e.task.shape);
 		e.messages = messages;
 		swarm_plan(&e, NULL, &a);
@@ -195,12 +204,14 @@ static double probe(enum view view, bool planted)
 			for (int k = m - 1; k >= 0; k--) {
 				struct message *cand = &messages[k];
 
-				if (cand->kind != KIND_CANDIDATE || strcmp(cand->candidate, messages[m].candidate))
+				if (cand->kind != KIND_CANDIDATE ||
+				    strcmp(cand->candidate, messages[m].candidate))
 					continue;
 				/* A leak on purpose: the probe must find it. */
 				if (planted && !messages[m].bench.present)
 					cand->text = arena_printf(&a, "%s. I hope so", cand->text);
-				take(&e, cand, &messages[m], view, view == SOURCE ? i % 17 % 2 : i % 3 == 0);
+				take(&e, cand, &messages[m], view,
+				     view == SOURCE ? i % 17 % 2 : i % 3 == 0);
 				break;
 			}
 		}
@@ -210,11 +221,14 @@ static double probe(enum view view, bool planted)
 
 int main(void)
 {
-	double config = probe(CONFIG, false), text = probe(CONFIG_AND_TEXT, false), source = probe(SOURCE, false);
+	double config = probe(CONFIG, false), text = probe(CONFIG_AND_TEXT, false),
+	       source = probe(SOURCE, false);
 	double planted = probe(CONFIG_AND_TEXT, true);
 
-	check(text < config + 0.05, "text adds little to variant and parameters: AUC %.3f after %.3f", text, config);
-	check(source < 0.60, "what sources of other ops teach does not carry over: AUC %.3f", source);
+	check(text < config + 0.05,
+	      "text adds little to variant and parameters: AUC %.3f after %.3f", text, config);
+	check(source < 0.60, "what sources of other ops teach does not carry over: AUC %.3f",
+	      source);
 	check(planted > 0.75, "a planted give-away is found: AUC %.3f", planted);
 	return check_done();
 }

@@ -22,9 +22,13 @@ static void physics(const struct op *op)
 		for (int s = 0; s < op->n_shapes; s++) {
 			for (int d = 0; d < op->n_dtypes; d++) {
 				for (int impl = 0; impl < IMPL_COUNT; impl++) {
-					struct problem p = {.op = op, .impl = (enum impl)impl, .gpu = &gpus[g], .dtype = op->dtypes[d]};
+					struct problem p = { .op = op,
+						             .impl = (enum impl)impl,
+						             .gpu = &gpus[g],
+						             .dtype = op->dtypes[d] };
 					int n, legal = 0;
-					const struct kernel *const *list = kernel_list(op->name, impl == IMPL_TRITON, &n);
+					const struct kernel *const *list =
+						kernel_list(op->name, impl == IMPL_TRITON, &n);
 
 					memcpy(p.shape, op->shapes[s], sizeof p.shape);
 					for (int i = 0; i < n; i++) {
@@ -33,27 +37,38 @@ static void physics(const struct op *op)
 						bool more = true;
 						int step = 0;
 
-						if (!kernel_has_dtype(list[i], dtype_name(p.dtype)) || config_unmet(p.gpu, list[i]))
+						if (!kernel_has_dtype(list[i],
+						                      dtype_name(p.dtype)) ||
+						    config_unmet(p.gpu, list[i]))
 							continue;
 						config_bind(&p, list[i], &b);
-						for (config_first(list[i], params); more; more = config_next(list[i], params)) {
+						for (config_first(list[i], params); more;
+						     more = config_next(list[i], params)) {
 							struct resources r;
 							struct estimate e;
 							double floor_us = model_floor_us(&p);
-							double bytes = (double)op->bytes(p.shape, p.dtype);
+							double bytes =
+								(double)op->bytes(p.shape, p.dtype);
 
 							/* naive in full, the others in steps. */
 							if (i && step++ % 5)
 								continue;
-							if (config_illegal(&p, &b, params) || !config_resources(&b, params, &r)
-							    || !model_estimate(p.gpu, &r, &e))
+							if (config_illegal(&p, &b, params) ||
+							    !config_resources(&b, params, &r) ||
+							    !model_estimate(p.gpu, &r, &e))
 								continue;
 							legal++;
 							done++;
-							if (e.us < floor_us || e.us < e.floor_us || bytes / e.us > p.gpu->dram_gbps * 1e3) {
+							if (e.us < floor_us || e.us < e.floor_us ||
+							    bytes / e.us > p.gpu->dram_gbps * 1e3) {
 								if (!below++)
-									snprintf(first, sizeof first, "%s on %s, shape %d, %s: %.3f us, floor %.3f",
-									         list[i]->path, gpus[g].name, s, dtype_name(p.dtype), e.us, floor_us);
+									snprintf(
+										first, sizeof first,
+										"%s on %s, shape %d, %s: %.3f us, floor %.3f",
+										list[i]->path,
+										gpus[g].name, s,
+										dtype_name(p.dtype),
+										e.us, floor_us);
 							}
 						}
 						if (i == 0 && !legal)
@@ -63,7 +78,8 @@ static void physics(const struct op *op)
 			}
 		}
 	}
-	check(!below, "%s: %d configurations obey physics%s%s", op->name, done, below ? "; first: " : "", first);
+	check(!below, "%s: %d configurations obey physics%s%s", op->name, done,
+	      below ? "; first: " : "", first);
 	check(!none, "%s: naive serves every shape on every GPU", op->name);
 }
 
@@ -71,13 +87,19 @@ static struct launch stream(double bytes, int64_t inflight)
 {
 	int64_t b = (int64_t)bytes;
 
-	return (struct launch){.grid = 132 * 8, .block = 256, .regs = 32, .read = b, .once = b, .inflight = inflight,
-	                       .eff = 100, .tiles = b / 65536 + 1};
+	return (struct launch){ .grid = 132 * 8,
+		                .block = 256,
+		                .regs = 32,
+		                .read = b,
+		                .once = b,
+		                .inflight = inflight,
+		                .eff = 100,
+		                .tiles = b / 65536 + 1 };
 }
 
 static double us_of(const char *gpu, struct launch l, struct estimate *e)
 {
-	struct resources r = {1, {l}};
+	struct resources r = { 1, { l } };
 
 	if (!model_estimate(gpu_find(gpu), &r, e))
 		return -1;
@@ -91,9 +113,11 @@ static void structure(void)
 	double us = us_of("h200", l, &e);
 
 	check(e.limiter == LIMIT_MEMORY, "a long stream is limited by memory");
-	check(1e9 / us > 0.85 * 4800e3 && 1e9 / us < 0.93 * 4800e3, "and reaches %.0f GB/s of 4800", 1e9 / us / 1e3);
+	check(1e9 / us > 0.85 * 4800e3 && 1e9 / us < 0.93 * 4800e3, "and reaches %.0f GB/s of 4800",
+	      1e9 / us / 1e3);
 	us_of("h200", stream(1e9, 512), &f);
-	check(f.limiter == LIMIT_OCCUPANCY && f.us > 2 * us, "with few bytes in flight it is limited by occupancy");
+	check(f.limiter == LIMIT_OCCUPANCY && f.us > 2 * us,
+	      "with few bytes in flight it is limited by occupancy");
 	us_of("h200", stream(1e4, 65536), &f);
 	check(f.limiter == LIMIT_LAUNCH, "a tiny one by the launch");
 	m = l;
@@ -127,10 +151,13 @@ static void structure(void)
 	m = l;
 	m.smem = 300000;
 	check(us_of("h200", m, &f) < 0, "a block beyond the shared memory cannot run");
-	check(model_relieves(LIMIT_LATENCY, &(struct terms){.serial = 2}, &(struct terms){.serial = 1})
-	              && !model_relieves(LIMIT_LATENCY, &(struct terms){.serial = 1}, &(struct terms){.serial = 1}),
+	check(model_relieves(LIMIT_LATENCY, &(struct terms){ .serial = 2 },
+	                     &(struct terms){ .serial = 1 }) &&
+	              !model_relieves(LIMIT_LATENCY, &(struct terms){ .serial = 1 },
+	                              &(struct terms){ .serial = 1 }),
 	      "a shorter chain relieves latency, an equal one does not");
-	check(model_noise(3) > 3 * model_noise(3000) && model_noise(3000) < 0.003, "short times are noisier");
+	check(model_noise(3) > 3 * model_noise(3000) && model_noise(3000) < 0.003,
+	      "short times are noisier");
 }
 
 static int by_size(const void *a, const void *b)
@@ -143,7 +170,7 @@ static int by_size(const void *a, const void *b)
 /* What `make model-check` prints, held: medians of the absolute error. */
 static void public(void)
 {
-	static const double bound[] = {0.15, 0.20, 0.15, 0.15};
+	static const double bound[] = { 0.15, 0.20, 0.15, 0.15 };
 
 	for (int c = 0; c < public_classes(); c++) {
 		double error[256];
@@ -159,8 +186,8 @@ static void public(void)
 			error[n++] = fabs(a.us / pt.us - 1);
 		}
 		qsort(error, (size_t)n, sizeof *error, by_size);
-		check(error[n / 2] < bound[c], "%s: median error %.1f %%, at most %.0f", public_class(c), 100 * error[n / 2],
-		      100 * bound[c]);
+		check(error[n / 2] < bound[c], "%s: median error %.1f %%, at most %.0f",
+		      public_class(c), 100 * error[n / 2], 100 * bound[c]);
 	}
 }
 

@@ -29,8 +29,14 @@ static void play(double skill, const char *scenario, int n, int early, double *w
 
 		arena_reset(&a);
 		catalog_train(&c, 99, i, &p);
-		e.task = (struct task){.task_id = "t", .split = "train", .index = i, .seed = rng_mix2(99, (uint64_t)i),
-		                       .op = p.op, .impl = p.impl, .gpu = p.gpu, .dtype = p.dtype};
+		e.task = (struct task){ .task_id = "t",
+			                .split = "train",
+			                .index = i,
+			                .seed = rng_mix2(99, (uint64_t)i),
+			                .op = p.op,
+			                .impl = p.impl,
+			                .gpu = p.gpu,
+			                .dtype = p.dtype };
 		memcpy(e.task.shape, p.shape, sizeof e.task.shape);
 		e.messages = messages;
 		swarm_plan(&e, scenario, &a);
@@ -53,7 +59,8 @@ static void play(double skill, const char *scenario, int n, int early, double *w
 
 int main(void)
 {
-	static const char *const scenarios[] = {"dispatch", "parallel_sweep", "pipeline", "campaign"};
+	static const char *const scenarios[] = { "dispatch", "parallel_sweep", "pipeline",
+		                                 "campaign" };
 
 	for (int s = 0; s < 4; s++) {
 		double low, low_early, mid, mid_early, high, high_early;
@@ -61,10 +68,11 @@ int main(void)
 		play(0.15, scenarios[s], 340, 8, &low, &low_early);
 		play(0.5, scenarios[s], 340, 8, &mid, &mid_early);
 		play(0.9, scenarios[s], 340, 8, &high, &high_early);
-		check(high > low, "%s: skill finds better kernels: log2 speedup %.3f, %.3f, %.3f", scenarios[s], low / 340,
-		      mid / 340, high / 340);
-		check(high_early > mid_early && mid_early > low_early, "%s: and sooner: after 8 results %.3f, %.3f, %.3f",
-		      scenarios[s], low_early / 340, mid_early / 340, high_early / 340);
+		check(high > low, "%s: skill finds better kernels: log2 speedup %.3f, %.3f, %.3f",
+		      scenarios[s], low / 340, mid / 340, high / 340);
+		check(high_early > mid_early && mid_early > low_early,
+		      "%s: and sooner: after 8 results %.3f, %.3f, %.3f", scenarios[s],
+		      low_early / 340, mid_early / 340, high_early / 340);
 	}
 	return check_done();
 }

@@ -7,7 +7,7 @@
 //! says pair_store: too few arguments in function call
 //! says size_arity: too few arguments in function call
 //! legal D == 64 || D == 128 || D == 256
-//! kernel grid=B*HKV*cdiv(H/HKV,kHeads)*kSplits block=32*kWarps smem=kWarps*(4*D+8*kHeads) regs=18+40*kHeads/e+(3+4/e)*kUnroll+kHeads*kUnroll*5/4 read=2*S*D*e*B*HKV*cdiv(H/HKV,kHeads) once=2*B*HKV*S*D*e write=4*B*H*kSplits*(D+2) inflight=1024*kWarps*kUnroll ops=B*HKV*cdiv(H/HKV,kHeads)*S*D*(4+kHeads*(2+e)) chain=S*D*e/(kSplits*kWarps*kUnroll*512)*(LAT+kHeads*(kUnroll*40+90))+LAT+kHeads*150
+//! kernel grid=B*HKV*cdiv(H/HKV,kHeads)*kSplits block=32*kWarps smem=kWarps*(4*D+8*kHeads) regs=18+40*kHeads/e+(3+4/e)*kUnroll+kHeads*kUnroll*5/4 read=2*S*D*e*B*HKV*cdiv(H/HKV,kHeads) once=2*B*HKV*S*D*e write=4*B*H*kSplits*D inflight=1024*kWarps*kUnroll ops=B*HKV*cdiv(H/HKV,kHeads)*S*D*(4+kHeads*(2+e)) chain=S*D*e/(kSplits*kWarps*kUnroll*512)*(LAT+kHeads*(kUnroll*40+90))+LAT+999
 //! kernel grid=B*H block=128 smem=8*kSplits regs=40 read=4*B*H*kSplits*(D+2) write=2*B*H*D inflight=4*min(D,128)*min(8,kSplits) ops=B*H*kSplits*(D*4+512) sfu=B*H*(D+128)*kSplits chain=2*LATL2+kSplits*30+LATL2*cdiv(kSplits,8)
 //! dtype bf16: #include <cuda_bf16.h>
 //! dtype fp8: #include <cuda_fp8.h>

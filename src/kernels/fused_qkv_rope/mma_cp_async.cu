@@ -54,7 +54,7 @@ static __device__ __forceinline__ void mma(float (&d)[4], const uint32_t (&a)[4]
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-//! kernel grid=cdiv(T,BM)*(H+2*HKV)*(D/(2*BP)) block=64*WM smem=2*kStages*(BM+2*BP)*BK regs=45+BM*BP*7/(160*WM) read=E*cdiv(T,BM)*(H+2*HKV)*D/BP*(BM+2*BP) once=2*E*(T+(H+2*HKV)*D) write=2*T*(H+2*HKV)*D inflight=kStages*(BM+2*BP)*BK ops=cdiv(T,BM)*(H+2*HKV)*D*E*(BM+2*BP+BM*BP/12)/(4*BP) tc16=2*cdiv(T,BM)*BM*(H+2*HKV)*D*E eff=min(arch==90?60:90,25+BM/(2*WM)+BP/2) chain=LAT+E/BK*60+E*(2+BM*BP/(128*WM))
+//! kernel grid=cdiv(T,BM)*(H+2*HKV)*(D/(2*BP)) block=64*WM smem=2*kStages*(BM+2*BP)*BK regs=45+BM*BP/WM/23 read=E*cdiv(T,BM)*(H+2*HKV)*D/BP*(BM+2*BP) once=2*E*(T+(H+2*HKV)*D) write=2*T*(H+2*HKV)*D inflight=kStages*(BM+2*BP)*BK ops=cdiv(T,BM)*(H+2*HKV)*D*E*(BM+2*BP+BM*BP/12)/(4*BP) tc16=2*cdiv(T,BM)*BM*(H+2*HKV)*D*E eff=min(arch==90?60:90,25+BM/(2*WM)+BP/2) chain=LAT+E/BK*60+E*(2+BM*BP/WM/128)
 static __global__ __launch_bounds__(kThreads) void qkv_kernel(const elem* __restrict__ x, const elem* __restrict__ w,
                                                               const int* __restrict__ pos,
                                                               const float* __restrict__ table, elem* __restrict__ q,

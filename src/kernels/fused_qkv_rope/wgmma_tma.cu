@@ -88,7 +88,7 @@ static __device__ __forceinline__ void tile_at(int i, int mt, int nt, int& m, in
   n = i % per / rows;
 }
 
-//! kernel grid=min(SMS*(WG==1&&kStages*(64+BN)<=888?2:1),cdiv(T,64*WG)*cdiv((H+2*HKV)*D,BN)) block=128*WG+32 smem=kStages*(64*WG+BN)*128+1024 regs=BN>128?168:124 read=2*E*cdiv(T,64*WG)*(H+2*HKV)*D/BN*(64*WG+BN) once=2*E*(T+(H+2*HKV)*D) write=2*T*(H+2*HKV)*D inflight=kStages*8192*(WG+2) tc16=128*WG*E*cdiv(T,64*WG)*(H+2*HKV)*D eff=20+BN/8+19*WG chain=LAT+E/64*(BN+60) tiles=cdiv(T,64*WG)*cdiv((H+2*HKV)*D,BN)
+//! kernel grid=min(SMS*(WG<2&&kStages*(64+BN)<889?2:1),cdiv(T,64*WG)*cdiv((H+2*HKV)*D,BN)) block=128*WG+32 smem=kStages*(64*WG+BN)*128+1024 regs=BN>128?168:124 read=2*E*cdiv(T,64*WG)*(H+2*HKV)*D/BN*(64*WG+BN) once=2*E*(T+(H+2*HKV)*D) write=2*T*(H+2*HKV)*D inflight=kStages*24576 tc16=128*WG*E*cdiv(T,64*WG)*(H+2*HKV)*D eff=20+BN/8+19*WG chain=E/64*(BN+60) tiles=cdiv(T,64*WG)*cdiv((H+2*HKV)*D,BN)
 template <int D>
 static __global__ __launch_bounds__(kThreads, kPerSm) void qkv_kernel(const __grid_constant__ CUtensorMap tx,
                                                                       const __grid_constant__ CUtensorMap tw,

@@ -39,6 +39,7 @@ static __global__ void __launch_bounds__(BX * BY) gemm_kernel(const __half *a, c
 extern "C" cudaError_t gemm_fp16(const __half *a, const __half *b, __half *c, int M, int N, int K,
                                  void * /*workspace*/, size_t /*workspace_bytes*/, cudaStream_t stream) {
   if (M < 1 || N < 8 || K < 8 || N % 8 || K % 8) return cudaErrorNotSupported;
+  //! shows row_tail: unwritten
   //! fault row_tail wrong when M>BY&&M%BY!=0: const size_t tiles = (size_t)(M / BY) * ((N + BX - 1) / BX);
   const size_t tiles = (size_t)((M + BY - 1) / BY) * ((N + BX - 1) / BX);
   if (tiles > 0x7fffffff) return cudaErrorNotSupported;

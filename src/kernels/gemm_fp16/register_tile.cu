@@ -97,6 +97,7 @@ static __global__ void __launch_bounds__(THREADS) gemm_kernel(const __half *a, c
   }
 #pragma unroll
   for (int i = 0; i < TM; ++i) {
+    //! shows row_group: unwritten
     //! fault row_group wrong when TM==8&&M>=BM: const int m = m0 + i / 4 * TY + ty * 4 + i % 4;
     const int m = m0 + i / 4 * TY * 4 + ty * 4 + i % 4;
 #pragma unroll

@@ -11,7 +11,7 @@
 //! says array_of_pointers: no instance of overloaded function "__ldcs" matches the argument list
 //! says head_undeclared: identifier "h" is undefined
 //! legal group<=threads
-//! kernel grid=cdiv(T,threads/group) block=threads regs=30+units*12 read=4*T*HKV*D+4*T write=2*e*T*HKV*D inflight=threads/group*min(group*units,HKV*(D/8))*32 ops=T*HKV*(D/8)*(80+fp8*60)+T*group*60 chain=LAT+cdiv(HKV*(D/8),group*units)*(LAT+units*60)
+//! kernel grid=cdiv(T,threads/group) block=threads regs=44+units*7 read=4*T*HKV*D+4*T write=2*e*T*HKV*D inflight=threads/group*min(group*units,HKV*(D/8))*32 ops=T*HKV*(D/8)*(80+fp8*60)+T*group*60 chain=LAT+cdiv(HKV*(D/8),group*units)*(LAT+units*60)
 //! dtype bf16: using elem = __nv_bfloat16;
 using elem = __half;
 //! dtype bf16: using cache = __nv_bfloat16;

@@ -10,7 +10,7 @@
 //! says slot_value_load: no instance of overloaded function "__ldg" matches the argument list
 //! says slot_array_used: expression must have arithmetic or unscoped enum type
 //! says stream_position: argument of type "cudaStream_t" (aka "CUstream_st *") is incompatible with parameter of type "size_t" (aka "unsigned long")
-//! kernel grid=cdiv(T*HKV*(D/8),threads*units) block=threads regs=26+units*14 read=4*T*HKV*D+4*T write=2*e*T*HKV*D inflight=threads*units*32 ops=T*HKV*(D/8)*(130+fp8*60) chain=LAT+units*90+80
+//! kernel grid=cdiv(T*HKV*(D/8),threads*units) block=threads regs=14+units*10 read=4*T*HKV*D+4*T write=2*e*T*HKV*D inflight=threads*units*32 ops=T*HKV*(D/8)*(130+fp8*60) chain=LAT+units*90+80
 //! dtype bf16: using elem = __nv_bfloat16;
 using elem = __half;
 //! dtype bf16: using cache = __nv_bfloat16;

@@ -4,7 +4,7 @@
 //! idea time tiles staged through shared memory by cp.async
 //! dtypes fp16 bf16
 //! needs cp_async
-//! kernel grid=B*(D/THREADS) block=THREADS smem=2*STAGES*TILE*(3*THREADS+2*N) regs=N==8?56:N==16?72:N==32?128:200 read=e*(3*B*L*D+2*B*L*N*(D/THREADS))+4*(2*B*D*N+2*B*D) once=e*(3*B*L*D+2*B*L*N)+4*(D*N+2*D+B*D*N) write=e*B*L*D+4*B*D*N inflight=(STAGES-1)*2*TILE*(3*THREADS+2*N) ops=B*L*D*(5*N+60) sfu=B*L*D*(N+4) chain=LAT+cdiv(L,TILE)*(max(LAT/STAGES,60)+TILE*(80+6*N))
+//! kernel grid=B*(D/THREADS) block=THREADS smem=2*STAGES*TILE*(3*THREADS+2*N) regs=(N==8?56:(N==16?94:(N==32?126:160))) read=e*(3*B*L*D+2*B*L*N*(D/THREADS))+4*(2*B*D*N+2*B*D) once=e*(3*B*L*D+2*B*L*N)+4*(D*N+2*D+B*D*N) write=e*B*L*D+4*B*D*N inflight=(STAGES-1)*2*TILE*(3*THREADS+2*N) ops=B*L*D*(5*N+60) sfu=B*L*D*(N+4) chain=LAT+cdiv(L,TILE)*(max(LAT/STAGES,60)+TILE*(80+6*N))
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_pipeline_primitives.h>

@@ -6,9 +6,9 @@
 //! says deduced: no instance of function template "load_states" matches the argument list
 //! says const_local: const variable "local" requires an initializer
 //! dtypes fp16 bf16
-//! kernel grid=cdiv(L,CHUNK)*B*(D/THREADS) block=THREADS smem=0 regs=min(255,50+3*N) read=e*(2*B*L*D+B*L*N*D/32)+4*D*N*B*cdiv(L,CHUNK) once=e*(2*B*L*D+B*L*N)+4*(D*N+D) write=4*B*cdiv(L,CHUNK)*D*(N+1) inflight=THREADS*(2*e*STEPS) ops=B*L*D*(4*N+40) sfu=B*L*D*(N+2) chain=LAT+cdiv(CHUNK,STEPS)*(LAT/2+STEPS*(60+5*N))
-//! kernel grid=B*D*N/256 block=256 smem=0 regs=32 read=4*B*cdiv(L,CHUNK)*D*(N+1)+4*(D*N+B*D*N) write=4*B*cdiv(L,CHUNK)*D*N+4*B*D*N inflight=256*4 ops=B*D*N*cdiv(L,CHUNK)*14 sfu=B*D*N*cdiv(L,CHUNK) chain=cdiv(L,CHUNK)*(LATL2+60)
-//! kernel grid=cdiv(L,CHUNK)*B*(D/THREADS) block=THREADS smem=0 regs=min(255,54+4*N) read=e*(3*B*L*D+2*B*L*N*D/32)+4*B*cdiv(L,CHUNK)*D*2*N once=e*(3*B*L*D+2*B*L*N)+4*B*cdiv(L,CHUNK)*D*N write=e*B*L*D inflight=THREADS*(3*e*STEPS) ops=B*L*D*(6*N+60) sfu=B*L*D*(N+4) chain=LAT+cdiv(CHUNK,STEPS)*(LAT/2+STEPS*(90+6*N))
+//! kernel grid=cdiv(L,CHUNK)*B*(D/THREADS) block=THREADS smem=0 regs=(N==8?43:(N==16?68:(N==32?96:168))) read=e*(2*B*L*D+B*L*N*D/32)+4*D*N*B*cdiv(L,CHUNK) once=e*(2*B*L*D+B*L*N)+4*(D*N+D) write=4*B*cdiv(L,CHUNK)*D*(N+1) inflight=THREADS*(2*e*STEPS) ops=B*L*D*(4*N+40) sfu=B*L*D*(N+2) chain=LAT+cdiv(CHUNK,STEPS)*(LAT/2+STEPS*(60+5*N))
+//! kernel grid=B*D*N/256 block=256 smem=0 regs=39 read=4*B*cdiv(L,CHUNK)*D*(N+1)+4*(D*N+B*D*N) write=4*B*cdiv(L,CHUNK)*D*N+4*B*D*N inflight=256*4 ops=B*D*N*cdiv(L,CHUNK)*14 sfu=B*D*N*cdiv(L,CHUNK) chain=cdiv(L,CHUNK)*(LATL2+60)
+//! kernel grid=cdiv(L,CHUNK)*B*(D/THREADS) block=THREADS smem=0 regs=(N==8?48:(N==16?69:(N==32?127:170))) read=e*(3*B*L*D+2*B*L*N*D/32)+4*B*cdiv(L,CHUNK)*D*2*N once=e*(3*B*L*D+2*B*L*N)+4*B*cdiv(L,CHUNK)*D*N write=e*B*L*D inflight=THREADS*(3*e*STEPS) ops=B*L*D*(6*N+60) sfu=B*L*D*(N+4) chain=LAT+cdiv(CHUNK,STEPS)*(LAT/2+STEPS*(90+6*N))
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>

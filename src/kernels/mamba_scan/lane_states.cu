@@ -6,7 +6,7 @@
 //! says shuffle_width: no instance of overloaded function "__shfl_sync" matches the argument list
 //! says vec_type: argument list for class template "Vec" is missing
 //! dtypes fp16 bf16
-//! kernel grid=B*(D*LANES/THREADS) block=THREADS smem=0 regs=min(255,40+3*N/LANES+6*LANES) read=e*(3*B*L*D+2*B*L*N*D*LANES/THREADS)+4*(2*B*D*N+2*B*D) once=e*(3*B*L*D+2*B*L*N)+4*(D*N+2*D+B*D*N) write=e*B*L*D+4*B*D*N inflight=THREADS*(3*e+2*e*N) ops=B*L*D*(6*N+40+8*LANES) sfu=B*L*D*(N+4) chain=cdiv(L,LANES)*(LAT+150+LANES*(60+6*N/LANES)+100)
+//! kernel grid=B*(D*LANES/THREADS) block=THREADS smem=0 regs=max(48,32+3*N/LANES) read=e*(3*B*L*D+2*B*L*N*D*LANES/THREADS)+4*(2*B*D*N+2*B*D) once=e*(3*B*L*D+2*B*L*N)+4*(D*N+2*D+B*D*N) write=e*B*L*D+4*B*D*N inflight=THREADS*(3*e+2*e*N) ops=B*L*D*(6*N+40+8*LANES) sfu=B*L*D*(N+4) chain=cdiv(L,LANES)*(LAT+150+LANES*(60+6*N/LANES)+100)
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>

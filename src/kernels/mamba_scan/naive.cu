@@ -5,7 +5,7 @@
 //! says plain_cast: more than one operator "+" matches these operands:
 //! says log_name: identifier "logp1f" is undefined
 //! dtypes fp16 bf16
-//! kernel grid=B*cdiv(D,THREADS) block=THREADS smem=0 regs=N==8?40:N==16?56:N==32?90:160 read=e*(3*B*L*D+2*B*L*N*cdiv(D,32))+4*(B*D*N+B*D*N+2*B*D) once=e*(3*B*L*D+2*B*L*N)+4*(D*N+2*D+B*D*N) write=e*B*L*D+4*B*D*N inflight=THREADS*3*e+4*N*e ops=B*L*D*(6*N+60) sfu=B*L*D*(N+4) chain=L*(LAT+140+5*N)
+//! kernel grid=B*cdiv(D,THREADS) block=THREADS smem=0 regs=(N==8?48:(N==16?64:(N==32?96:168))) read=e*(3*B*L*D+2*B*L*N*cdiv(D,32))+4*(B*D*N+B*D*N+2*B*D) once=e*(3*B*L*D+2*B*L*N)+4*(D*N+2*D+B*D*N) write=e*B*L*D+4*B*D*N inflight=THREADS*3*e+4*N*e ops=B*L*D*(6*N+60) sfu=B*L*D*(N+4) chain=L*(LAT+140+5*N)
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>

@@ -6,7 +6,7 @@
 //! says fetch_args: too few arguments in function call
 //! says store_type: no operator "=" matches these operands
 //! dtypes fp16 bf16
-//! kernel grid=B*(D/(THREADS*CHANNELS)) block=THREADS smem=0 regs=min(255,40+CHANNELS*(2*N+6*STEPS)) read=e*(3*B*L*D+2*B*L*N*D/(32*CHANNELS))+4*(2*B*D*N+2*B*D) once=e*(3*B*L*D+2*B*L*N)+4*(D*N+2*D+B*D*N) write=e*B*L*D+4*B*D*N inflight=THREADS*3*e*CHANNELS*STEPS ops=B*L*D*(4*N+3*N/CHANNELS+45) sfu=B*L*D*(N+4) chain=LAT+cdiv(L,STEPS)*max(LAT/2,STEPS*CHANNELS*(6*N+60))
+//! kernel grid=B*(D/(THREADS*CHANNELS)) block=THREADS smem=0 regs=36+N+CHANNELS*(2*N+3*STEPS) read=e*(3*B*L*D+2*B*L*N*D/(32*CHANNELS))+4*(2*B*D*N+2*B*D) once=e*(3*B*L*D+2*B*L*N)+4*(D*N+2*D+B*D*N) write=e*B*L*D+4*B*D*N inflight=THREADS*3*e*CHANNELS*STEPS ops=B*L*D*(4*N+3*N/CHANNELS+45) sfu=B*L*D*(N+4) chain=LAT+cdiv(L,STEPS)*max(LAT/2,STEPS*CHANNELS*(6*N+60))
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>

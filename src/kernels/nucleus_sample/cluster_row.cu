@@ -6,7 +6,7 @@
 //! says rank_deref: expression must have arithmetic or unscoped enum type
 //! says lane_type: no instance of overloaded function "__shfl_sync" matches the argument list
 //! needs cluster
-//! kernel grid=B*CTAS block=THREADS smem=16*cdiv(V,4*CTAS)+16+(BITS==8?2240:16800) regs=40 read=4*B*V+8*B*CTAS once=4*B*V+8*B write=4*B inflight=THREADS*16*UNROLL ops=B*V*(cdiv(32,BITS)*13+30) sfu=B*V*(cdiv(32,BITS)+3) chain=LAT+cdiv(V,CTAS*THREADS*4*UNROLL)*(LAT+10)+(cdiv(32,BITS)+3)*(cdiv(V,CTAS*THREADS)*45+2000)+2000
+//! kernel grid=B*CTAS block=THREADS smem=16*cdiv(V,4*CTAS)+16+(BITS==8?2240:16800) regs=(BITS==8?40:56) read=4*B*V+8*B*CTAS once=4*B*V+8*B write=4*B inflight=THREADS*16*UNROLL ops=B*V*(cdiv(32,BITS)*13+30) sfu=B*V*(cdiv(32,BITS)+3) chain=LAT+cdiv(V,CTAS*THREADS*4*UNROLL)*(LAT+10)+(cdiv(32,BITS)+3)*(cdiv(V,CTAS*THREADS)*45+2000)+2000
 #include <cooperative_groups.h>
 #include <cuda_runtime.h>
 #include <cstdint>

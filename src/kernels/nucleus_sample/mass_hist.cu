@@ -2,7 +2,7 @@
 // row finds the threshold digit by digit from the top: a histogram in shared memory adds up the probabilities, as
 // 32-bit fixed-point numbers so that the order of the additions does not matter. The row is read about five times.
 //! idea radix threshold search on histograms of probability mass
-//! kernel grid=B block=THREADS smem=4*COPIES*(BITS==6?64:BITS==8?256:BITS==10?1024:2048)+(BITS==6?8:BITS==8?32:BITS==10?128:256)+THREADS/8+24 regs=40 read=4*B*V*(cdiv(32,BITS)+2) once=4*B*V+8*B write=4*B inflight=THREADS*16*UNROLL ops=B*V*(cdiv(32,BITS)*17+24) sfu=B*V*(cdiv(32,BITS)+2) chain=(cdiv(32,BITS)+2)*(cdiv(V,THREADS*4*UNROLL)*(LATL2+40*UNROLL)+1200)+1500
+//! kernel grid=B block=THREADS smem=4*COPIES*(BITS==6?64:BITS==8?256:BITS==10?1024:2048)+(BITS==6?8:BITS==8?32:BITS==10?128:256)+THREADS/8+24 regs=34+2*UNROLL+2*COPIES read=4*B*V*(cdiv(32,BITS)+2) once=4*B*V+8*B write=4*B inflight=THREADS*16*UNROLL ops=B*V*(cdiv(32,BITS)*17+24) sfu=B*V*(cdiv(32,BITS)+2) chain=(cdiv(32,BITS)+2)*(cdiv(V,THREADS*4*UNROLL)*(LATL2+40*UNROLL)+1200)+1500
 #include <cuda_runtime.h>
 #include <cfloat>
 #include <cstdint>

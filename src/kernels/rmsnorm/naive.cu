@@ -9,7 +9,7 @@
 //! says shuffle_name: identifier "__shlf_xor_sync" is undefined
 //! says store_to_input: no operator "=" matches these operands
 //! says dim_dropped: too few arguments in function call
-//! kernel grid=T block=threads smem=threads/32*4 regs=32 read=e*3*T*D once=e*(T+1)*D write=e*T*D inflight=threads*e*4 ops=14*T*D+40*T*threads sfu=T*threads chain=cdiv(D,4*threads)*(LAT+LATL2+80)+5*25+threads/32*30+50
+//! kernel grid=T block=threads smem=threads/32*4 regs=30 read=e*3*T*D once=e*(T+1)*D write=e*T*D inflight=threads*e*4 ops=14*T*D+40*T*threads sfu=T*threads chain=cdiv(D,4*threads)*(LAT+LATL2+80)+5*25+threads/32*30+50
 //! dtype bf16: using elem = __nv_bfloat16;
 using elem = __half;
 //! param 32 64 128 256 512

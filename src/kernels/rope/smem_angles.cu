@@ -12,7 +12,7 @@
 //! says sine_pointer_type: a value of type "const float *" cannot be used to initialize an entity of type "const float"
 //! needs cp_async
 //! legal tokens*D*4<=49152
-//! kernel grid=cdiv(T,tokens) block=threads smem=tokens*D*4 regs=40+units*12 read=e*T*H*D+T*D*4 once=e*T*H*D+4*D*min(T,8192)+4*T write=e*T*H*D inflight=min(threads*units,tokens*H*(D/16))*16*e ops=T*H*(D/16)*150 chain=LAT+LAT+60+cdiv(tokens*H*(D/16),threads*units)*(LAT+units*130)
+//! kernel grid=cdiv(T,tokens) block=threads smem=tokens*D*4 regs=40+units*13 read=e*T*H*D+T*D*4 once=e*T*H*D+4*D*min(T,8192)+4*T write=e*T*H*D inflight=min(threads*units,tokens*H*(D/16))*16*e ops=T*H*(D/16)*150 chain=LAT+LAT+60+cdiv(tokens*H*(D/16),threads*units)*(LAT+units*130)
 //! dtype bf16: using elem = __nv_bfloat16;
 using elem = __half;
 //! dtype bf16: using elem2 = __nv_bfloat162;

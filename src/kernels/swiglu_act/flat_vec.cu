@@ -8,7 +8,7 @@
 //! says ternary_unfinished: expected a ":"
 //! says vector_subscript: no operator "[]" matches these operands
 //! says component_name: class "float2" has no member "z"
-//! kernel grid=cdiv(T*(I/8),threads*vecs) block=threads regs=26+vecs*12 read=2*e*T*I write=e*T*I inflight=threads*vecs*16*e ops=T*(I/8)*160 sfu=T*I*2 chain=LAT+vecs*180+60
+//! kernel grid=cdiv(T*(I/8),threads*vecs) block=threads regs=max(30,16+vecs*8) read=2*e*T*I write=e*T*I inflight=threads*vecs*16*e ops=T*(I/8)*160 sfu=T*I*2 chain=LAT+vecs*180+60
 //! dtype bf16: using elem = __nv_bfloat16;
 using elem = __half;
 //! dtype bf16: using elem2 = __nv_bfloat162;

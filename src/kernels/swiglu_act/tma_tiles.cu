@@ -11,7 +11,7 @@
 //! says ring_from_bytes: a value of type "uint8_t *" (aka "unsigned char *") cannot be used to initialize an entity of type "Stage *"
 //! says stage_by_value: no suitable conversion function from "Stage" to "Stage *" exists
 //! needs tma
-//! kernel grid=min(T*cdiv(I,tile),SMS*blocks_per_sm) block=threads smem=stages*(tile*2*e+8) regs=40 read=2*e*T*I write=e*T*I inflight=(stages-1)*min(tile,I)*2*e ops=T*(I/8)*140+T*cdiv(I,tile)*threads*60 sfu=T*I*2 chain=LAT+cdiv(T*cdiv(I,tile),SMS*blocks_per_sm)*(cdiv(min(tile,I),threads*8)*220+140) tiles=T*cdiv(I,tile)
+//! kernel grid=min(T*cdiv(I,tile),SMS*blocks_per_sm) block=threads smem=stages*tile*2*e+128 regs=32 read=2*e*T*I write=e*T*I inflight=(stages-1)*min(tile,I)*2*e ops=T*(I/8)*140+T*cdiv(I,tile)*threads*60 sfu=T*I*2 chain=LAT+cdiv(T*cdiv(I,tile),SMS*blocks_per_sm)*(cdiv(min(tile,I),threads*8)*220+140) tiles=T*cdiv(I,tile)
 //! dtype bf16: using elem = __nv_bfloat16;
 using elem = __half;
 //! dtype bf16: using elem2 = __nv_bfloat162;

@@ -6,7 +6,7 @@
 //! says rank_count: no instance of function template "cooperative_groups::__v1::cluster_group::map_shared_rank" matches the argument list
 //! says attr_dim: no suitable conversion function from "dim3" to "unsigned int" exists
 //! needs cluster
-//! kernel grid=B*CTAS block=THREADS smem=16*cdiv(V,4*CTAS)+16+(BITS==8?10288:24848) regs=40 read=4*B*V+4*B once=4*B*V+4*B write=4*B inflight=THREADS*16*UNROLL ops=B*V*(cdiv(32,BITS)+2)*12 sfu=2*B*K chain=LAT+cdiv(V,CTAS*THREADS*4*UNROLL)*(LAT+10)+(cdiv(32,BITS)+1)*(cdiv(V,CTAS*THREADS)*40+2000)+4000
+//! kernel grid=B*CTAS block=THREADS smem=16*cdiv(V,4*CTAS)+16+(BITS==8?10288:24848) regs=(BITS==8?32:40) read=4*B*V+4*B once=4*B*V+4*B write=4*B inflight=THREADS*16*UNROLL ops=B*V*(cdiv(32,BITS)+2)*12 sfu=2*B*K chain=LAT+cdiv(V,CTAS*THREADS*4*UNROLL)*(LAT+10)+(cdiv(32,BITS)+1)*(cdiv(V,CTAS*THREADS)*40+2000)+4000
 #include <cooperative_groups.h>
 #include <cuda_runtime.h>
 #include <cstdint>
@@ -48,7 +48,7 @@ static __device__ void sort_list(uint64_t *a, int n) {
     for (int j = k / 2; j > 0; j /= 2) {
       for (int i = threadIdx.x; i < n / 2; i += THREADS) {
         int lo = 2 * i - (i & (j - 1)), hi = lo + j;
-//! fault downward wrong when K>=2: bool up = (lo & k) != 0;
+//! fault downward wrong when K>=10: bool up = (lo & k) != 0;
         bool up = (lo & k) == 0;
         uint64_t x = a[lo], y = a[hi];
         if ((x > y) == up) {
@@ -72,7 +72,7 @@ static __device__ void draw(const uint64_t *list, int K, float r, int *token) {
     float o = __shfl_up_sync(ALL, run, d);
     if (lane >= d) run += o;
   }
-//! fault unscaled wrong when K>=2: float target = r, c = __shfl_up_sync(ALL, run, 1);
+//! fault unscaled wrong when K>=10: float target = r, c = __shfl_up_sync(ALL, run, 1);
   float target = r * __shfl_sync(ALL, run, 31), c = __shfl_up_sync(ALL, run, 1);
   if (lane == 0) c = 0.f;
   int found = -1, last = -1;

@@ -128,7 +128,7 @@ static __global__ void __launch_bounds__(THREADS) sample_kernel(const float *log
   total = block_sum(total, red);
 //! fault first_rnd wrong when B>=2: int found = find_crossing(V, rnd[0] * total, mass, red);
 //! fault tail wrong when V%THREADS!=0: int found = find_crossing(V / THREADS * THREADS, rnd[blockIdx.x] * total, mass, red);
-//! fault unscaled wrong when K>=2: int found = find_crossing(V, rnd[blockIdx.x], mass, red);
+//! fault unscaled wrong when K>=10: int found = find_crossing(V, rnd[blockIdx.x], mass, red);
   int found = find_crossing(V, rnd[blockIdx.x] * total, mass, red);
   if (threadIdx.x == 0) token[blockIdx.x] = found;
 }
@@ -138,7 +138,7 @@ extern "C" cudaError_t topk_sample(const float *logits, const float *rnd, int *t
   (void)workspace;
   (void)workspace_bytes;
   if (B < 1 || V < 1 || K < 1 || K > V || K > 1024) return cudaErrorNotSupported;
-//! fault one_short wrong when K>=2: sample_kernel<<<B, THREADS, 0, stream>>>(logits, rnd, token, V, K - 1);
+//! fault one_short wrong when K>=10: sample_kernel<<<B, THREADS, 0, stream>>>(logits, rnd, token, V, K - 1);
   sample_kernel<<<B, THREADS, 0, stream>>>(logits, rnd, token, V, K);
   return cudaGetLastError();
 }

@@ -5,7 +5,7 @@
 //! says wide_list: expression must have class type but it has type "const uint64_t"
 //! says reduce_name: identifier "__reduce_sum_sync" is undefined
 //! says unsorted_args: too few arguments in function call
-//! kernel grid=B block=THREADS smem=8208+COPIES*4*(BITS==6?64:BITS==8?256:BITS==10?1024:2048)+(BITS==6?8:BITS==8?32:BITS==10?128:256) regs=48 read=4*B*V*(cdiv(32,BITS)+1) once=4*B*V+4*B write=4*B inflight=THREADS*16*UNROLL ops=B*V*(cdiv(32,BITS)+1)*14 sfu=2*B*K chain=(cdiv(32,BITS)+1)*(cdiv(V,THREADS*4*UNROLL)*(LATL2+20*UNROLL)+1200)+3000
+//! kernel grid=B block=THREADS smem=8208+COPIES*4*(BITS==6?64:BITS==8?256:BITS==10?1024:2048)+(BITS==6?8:BITS==8?32:BITS==10?128:256) regs=28+4*UNROLL+2*COPIES read=4*B*V*(cdiv(32,BITS)+1) once=4*B*V+4*B write=4*B inflight=THREADS*16*UNROLL ops=B*V*(cdiv(32,BITS)+1)*14 sfu=2*B*K chain=(cdiv(32,BITS)+1)*(cdiv(V,THREADS*4*UNROLL)*(LATL2+20*UNROLL)+1200)+3000
 #include <cuda_runtime.h>
 #include <cstdint>
 
@@ -79,9 +79,9 @@ static __device__ void draw(const uint64_t *list, int K, float r, int *token) {
   float peak = __uint_as_float(0xff800000u), s = 0.f;
 //! fault wide_list compile: for (int i = lo; i < hi; ++i) peak = fmaxf(peak, __uint_as_float(list[i].x));
   for (int i = lo; i < hi; ++i) peak = fmaxf(peak, __uint_as_float((unsigned)list[i]));
-//! fault no_peak wrong when K>=2: peak = 0.f;
+//! fault no_peak wrong when K>=10: peak = 0.f;
   for (int d = 16; d > 0; d /= 2) peak = fmaxf(peak, __shfl_xor_sync(ALL, peak, d));
-//! fault base2 wrong when K>=2: for (int i = lo; i < hi; ++i) s += exp2f(__uint_as_float((unsigned)list[i]) - peak);
+//! fault base2 wrong when K>=10: for (int i = lo; i < hi; ++i) s += exp2f(__uint_as_float((unsigned)list[i]) - peak);
   for (int i = lo; i < hi; ++i) s += __expf(__uint_as_float((unsigned)list[i]) - peak);
   float run = s;
   for (int d = 1; d < 32; d *= 2) {
@@ -92,7 +92,7 @@ static __device__ void draw(const uint64_t *list, int K, float r, int *token) {
   if (lane == 0) c = 0.f;
   int found = -1, last = -1;
   for (int i = lo; i < hi; ++i) {
-//! fault base2 wrong when K>=2: float p = exp2f(__uint_as_float((unsigned)list[i]) - peak);
+//! fault base2 wrong when K>=10: float p = exp2f(__uint_as_float((unsigned)list[i]) - peak);
     float p = __expf(__uint_as_float((unsigned)list[i]) - peak);
     if (p <= 0.f) continue;
     last = (int)(list[i] >> 32);
@@ -170,7 +170,7 @@ static __global__ void __launch_bounds__(THREADS) sample_kernel(const float *log
 //! fault unsorted_args compile: sort_list(list);
   sort_list(list, n);
 //! fault first_rnd wrong when B>=2: if (warp == 0) draw(list, K, rnd[0], token + blockIdx.x);
-//! fault one_short wrong when K>=2: if (warp == 0) draw(list, K - 1, rnd[blockIdx.x], token + blockIdx.x);
+//! fault one_short wrong when K>=10: if (warp == 0) draw(list, K - 1, rnd[blockIdx.x], token + blockIdx.x);
   if (warp == 0) draw(list, K, rnd[blockIdx.x], token + blockIdx.x);
 }
 

@@ -5,7 +5,7 @@
 //! says ptr_list: expression must be a modifiable lvalue
 //! says sort_type: argument of type "float *" is incompatible with parameter of type "uint64_t *" (aka "unsigned long *")
 //! says short_vote: too few arguments in function call
-//! kernel grid=B block=THREADS smem=8*THREADS*DEPTH+8 regs=40+6*DEPTH+8*UNROLL read=4*B*V once=4*B*V+4*B write=4*B inflight=THREADS*16*UNROLL ops=B*(V*7+THREADS*DEPTH*1000) sfu=2*B*K chain=cdiv(V,THREADS*4*UNROLL)*(LAT+24*UNROLL)+60*(DEPTH==2?8:DEPTH==4?12:20)*60+3000
+//! kernel grid=B block=THREADS smem=8*THREADS*DEPTH+8 regs=24+2*DEPTH+4*UNROLL read=4*B*V once=4*B*V+4*B write=4*B inflight=THREADS*16*UNROLL ops=B*(V*7+THREADS*DEPTH*1000) sfu=2*B*K chain=cdiv(V,THREADS*4*UNROLL)*(LAT+24*UNROLL)+60*(DEPTH==2?8:DEPTH==4?12:20)*60+3000
 #include <cuda_runtime.h>
 #include <cstdint>
 
@@ -80,7 +80,7 @@ static __device__ void draw(const uint64_t *list, int K, float r, int *token) {
     float o = __shfl_up_sync(ALL, run, d);
     if (lane >= d) run += o;
   }
-//! fault first_total wrong when K>=2: float target = r * __shfl_sync(ALL, run, 0), c = __shfl_up_sync(ALL, run, 1);
+//! fault first_total wrong when K>=10: float target = r * __shfl_sync(ALL, run, 0), c = __shfl_up_sync(ALL, run, 1);
   float target = r * __shfl_sync(ALL, run, 31), c = __shfl_up_sync(ALL, run, 1);
   if (lane == 0) c = 0.f;
   int found = -1, last = -1;

@@ -6,7 +6,7 @@
 //! says slot_type: a value of type "std::nullptr_t" cannot be assigned to an entity of type "uint64_t" (aka "unsigned long")
 //! says workspace_cast: a value of type "void *" cannot be used to initialize an entity of type "uint64_t *" (aka "unsigned long *")
 //! kernel grid=B*SPLITS block=THREADS smem=(BITS==8?1072:8464) regs=40 read=4*B*V*(cdiv(32,BITS)+1) once=4*B*V write=8*B*SPLITS*K inflight=THREADS*16*UNROLL ops=B*V*(cdiv(32,BITS)+1)*14 chain=LAT+cdiv(32,BITS)*1200+(cdiv(32,BITS)+1)*cdiv(V,SPLITS*THREADS*4*UNROLL)*(LATL2+20*UNROLL)
-//! kernel grid=B block=THREADS smem=8192+(BITS==8?1072:8464) regs=40 read=8*B*SPLITS*K*(cdiv(32,BITS)+1)+4*B once=8*B*SPLITS*K+4*B write=4*B inflight=THREADS*8 ops=B*SPLITS*K*60 sfu=2*B*K chain=(cdiv(32,BITS)+1)*(cdiv(SPLITS*K,THREADS)*LATL2+1200)+3000
+//! kernel grid=B block=THREADS smem=8192+(BITS==8?1072:8464) regs=32 read=8*B*SPLITS*K*(cdiv(32,BITS)+1)+4*B once=8*B*SPLITS*K+4*B write=4*B inflight=THREADS*8 ops=B*SPLITS*K*60 sfu=2*B*K chain=(cdiv(32,BITS)+1)*(cdiv(SPLITS*K,THREADS)*LATL2+1200)+3000
 #include <cuda_runtime.h>
 #include <cstdint>
 
@@ -147,7 +147,7 @@ static __device__ void draw(const uint64_t *list, int K, float r, int *token) {
     float o = __shfl_up_sync(ALL, run, d);
     if (lane >= d) run += o;
   }
-//! fault unscaled wrong when K>=2: float target = r, c = __shfl_up_sync(ALL, run, 1);
+//! fault unscaled wrong when K>=10: float target = r, c = __shfl_up_sync(ALL, run, 1);
   float target = r * __shfl_sync(ALL, run, 31), c = __shfl_up_sync(ALL, run, 1);
   if (lane == 0) c = 0.f;
   int found = -1, last = -1;
@@ -182,7 +182,7 @@ static __global__ void __launch_bounds__(THREADS) merge_kernel(const uint64_t *f
     uint64_t k = all[i];
     if (k < least) continue;
     unsigned u = (unsigned)(k >> 32);
-//! fault unmapped wrong when K>=2:
+//! fault unmapped wrong when K>=10:
     u = u >> 31 ? u & 0x7fffffffu : ~u;
     int at = atomicAdd(&kept, 1);
     if (at < K) list[at] = (uint64_t)(unsigned)~(unsigned)k << 32 | u;
