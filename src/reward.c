@@ -91,6 +91,8 @@ static void reward(struct row *r)
 		if ((m->kind == KIND_RESULT && (m->kept < 0 || isnan(m->prev_best_ms))) ||
 		    (m->kind == KIND_VERDICT && isnan(m->speedup)))
 			row_fail(r, "row is not scored: messages[%d] has null where score fills", i);
+		if (m->kind == KIND_VERDICT && !(m->speedup > 1e-12 && m->speedup < 1e12))
+			row_fail(r, "field 'messages[%d].speedup' is out of range", i);
 	}
 	pay_episode(&e, &pay);
 	e.scheme = label.data;

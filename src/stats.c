@@ -122,7 +122,7 @@ int main(int argc, char **argv)
 			.name = "stats",
 			.summary = "Aggregates scored episodes into one object.",
 			.input = "scored episode rows; with --merge, partial forms",
-			.output = "one object: counts, shares, correlations (README, \"Statistics\")",
+			.output = "one object: counts, shares, correlations, the winning variants",
 			.opts = opts,
 			.notes = "texts.repeats, distinct_* and sources.* rest on the 4096 smallest hashes:\n"
 			         "exact up to 4096 different items, 1.6 % standard error beyond.\n"

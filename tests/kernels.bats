@@ -83,6 +83,14 @@ render() {
 	(($(jq -s -r 'map([.op, .impl]) | unique | length' "$BATS_FILE_TMPDIR/kernels") == 18))
 }
 
+@test "no two parameters or axes differ in letter case alone: DuckDB takes them for one" {
+	{
+		jq -r '.params | keys[]' "$BATS_FILE_TMPDIR/kernels" | sort -u | sed 's/^/params: /'
+		taskgen -n 102 | jq -r '.shape | keys[]' | sort -u | sed 's/^/shape: /'
+	} | tr '[:upper:]' '[:lower:]' | sort | uniq -d >"$BATS_TEST_TMPDIR/twins"
+	[[ ! -s $BATS_TEST_TMPDIR/twins ]] || fail "$(cat "$BATS_TEST_TMPDIR/twins")"
+}
+
 @test "every variant compiles for each arch that meets its needs, in each dtype" {
 	tool nvcc
 	local op variant impl file needs dtypes dtype arches

@@ -38,8 +38,9 @@ setup() {
 	(($(wc -l <"$BATS_TEST_TMPDIR/all") > 80))
 	for f in "$SET"/batches/batch_*.jsonl; do
 		duckdb types "$f" >"$BATS_TEST_TMPDIR/one"
-		cmp -s "$BATS_TEST_TMPDIR/one" "$BATS_TEST_TMPDIR/all" ||
-			bad+="${f##*/}: $(diff "$BATS_TEST_TMPDIR/all" "$BATS_TEST_TMPDIR/one" | grep '^[<>]' | head -n 4 | tr '\n' ' ')"$'\n'
+		# Of the open maps a shard may lack a key; what it has is of the same type.
+		bad+=$(diff "$BATS_TEST_TMPDIR/all" "$BATS_TEST_TMPDIR/one" | grep '^[<>]' |
+			grep -vE '^< (shape|messages\[\]\.(params|region))\.' | sed "s|^|${f##*/}: |" || true)
 	done
 	[[ -z $bad ]] || fail "$bad"
 }

@@ -82,6 +82,12 @@ setup() {
 	grep -qE "^reward: raw:1: row is not scored: messages\[[0-9]+\] has null where score fills$" "$err" || fail "$(cat "$err")"
 }
 
+@test "a speedup that cannot be is refused" {
+	head -n 1 "$scored" | jq -c '.messages[-1].speedup = 0' >bad
+	status 1 reward bad
+	grep -qE "^reward: bad:1: field 'messages\[[0-9]+\].speedup' is out of range$" "$err"
+}
+
 @test "usage" {
 	status 2 reward --scheme pocket "$scored"
 	said "reward: --scheme: unknown scheme 'pocket'"

@@ -141,3 +141,28 @@ same() {
 	jq -e '.moves | .against_limiter.moves > 0 and .other.moves > 0 and (.gain - .against_limiter.improved + .other.improved | fabs) < 1e-6' "$stats" >/dev/null
 	same moves '[.moves[].moves?] | add' '[inputs.messages[] | select(.kind == "result")] | length'
 }
+
+@test "the bounds of the default build's statistics" {
+	jq '.moves.gain = 0.15 | .texts.repeats = 0.02 | .texts.largest_skeleton[] = 0.01' "$stats" >good
+	[[ -z $(jq -r -f "$ROOT/src/etc/bounds.jq" good) ]]
+	jq '.moves.gain = 0.14 | .texts.repeats = 0.021 | .texts.largest_skeleton.merge = 0.011' good >bad
+	[[ $(jq -r -f "$ROOT/src/etc/bounds.jq" bad) == "stats: moves.gain: is 0.14, not 0.15 to 1
+stats: texts.largest_skeleton.merge: is 0.011, not 0 to 0.01
+stats: texts.repeats: is 0.021, not 0 to 0.02" ]]
+}
+
+@test "numbers that no episode has are refused" {
+	head -n 1 "$rows" | jq -c '.return = 1e300' >bad
+	status 1 stats bad
+	said "stats: bad:1: field 'return' is out of range"
+	head -n 1 "$rows" | jq -c '.speedup = -1' >bad
+	status 1 stats bad
+	said "stats: bad:1: field 'speedup' is out of range"
+}
+
+@test "sums of squares beyond 10^15 stay exact" {
+	head -n 3 "$rows" | jq -c '.return = 987654.321987' >large
+	stats --partial large >part
+	stats --merge part part part | cmp - <(stats large large large)
+	[[ $(stats large large | jq .returns.mean) == 987654 ]]
+}

@@ -276,13 +276,17 @@ static void read_number(struct reading *rd, const struct place *at, const json *
 		*to = x;
 }
 
-/* A time is a positive number. */
+/* A time is a positive number, and one of this world: ratios stay finite. */
 static void read_time(struct reading *rd, const struct place *at, const json *v, bool null_ok,
                       double *to)
 {
 	read_number(rd, at, v, null_ok, to);
-	if (json_is_number(v) && !(json_num(v) > 0))
+	if (!json_is_number(v))
+		return;
+	if (!(json_num(v) > 0))
 		fault(rd, READ_VALUE, at, "is not positive");
+	else if (!(json_num(v) > 1e-9 && json_num(v) < 1e9))
+		fault(rd, READ_VALUE, at, "is out of range");
 }
 
 static void read_kind(struct reading *rd, const struct place *at, const json *v, enum kind *to)

@@ -32,14 +32,19 @@ enum {
 enum count {
 	EPISODES, MESSAGES, AGENTS, CANDIDATES, TEXTS, WORDS_3, ELAPSED, IMPROVED_PAID, CLIPPED,
 	WINNERS, CHANGED, UNIMPROVED,
-	/* In millionths: for the correlations. */
-	SUM_RETURN, SUM_LOG, SUM_RETURN_2, SUM_LOG_2, SUM_RETURN_LOG, SUM_RETURN_AGENTS,
-	SUM_AGENTS_2, /* (whole) */
 	N_COUNTS
+};
+
+/* Sums for means and correlations, in millionths. Squares outgrow what a JSON
+ * number holds exactly: two digits to the base 10^12 each. */
+enum sum {
+	RETURN, LOG, RETURN_2, LOG_2, RETURN_LOG, RETURN_AGENTS, AGENTS_2,
+	N_SUMS
 };
 
 static int64_t count[N_COUNTS], kinds[KIND_COUNT], elapsed[ELAPSED_BINS], rewards[REWARD_BINS],
 	speedups[SPEEDUP_BINS];
+static int64_t sums[N_SUMS][2];
 static int64_t by_scenario[MAX_SCENARIOS][N_OUTCOMES], by_op[MAX_OPS][N_OUTCOMES];
 static int64_t scenario_sum[MAX_SCENARIOS][5]; /* episodes, agents, messages, tries, return */
 static int64_t op_episodes[MAX_OPS], op_candidates[MAX_OPS], gpu_episodes[MAX_GPUS];
@@ -54,6 +59,7 @@ static const struct {
 } arrays[] = {
 #define ARRAY(key, a) { key, (int64_t *)(a), (int)(sizeof(a) / sizeof(int64_t)) }
 	ARRAY("count", count),
+	ARRAY("sums", sums),
 	ARRAY("kinds", kinds),
 	ARRAY("elapsed", elapsed),
 	ARRAY("rewards", rewards),
@@ -129,9 +135,32 @@ static int variant_index(const struct task *t, const char *variant)
 	return -1;
 }
 
+/* |x| < 1e12. */
 static int64_t millionths(double x)
 {
 	return (int64_t)floor(x * 1e6 + 0.5);
+}
+
+static const int64_t sum_base = INT64_C(1000000000000);
+
+/* The low digit back into [0, base). */
+static void sum_carry(int64_t sum[2])
+{
+	int64_t carry = sum[0] / sum_base - (sum[0] % sum_base < 0);
+
+	sum[0] -= carry * sum_base;
+	sum[1] += carry;
+}
+
+static void sum_add(enum sum which, double x)
+{
+	sums[which][0] += millionths(x);
+	sum_carry(sums[which]);
+}
+
+static double sum_of(enum sum which)
+{
+	return (double)sums[which][1] * 1e6 + (double)sums[which][0] / 1e6;
 }
 
 static int bin(double x, double from, double width, int n)
@@ -316,15 +345,15 @@ static void take_agents(const struct episode *e, int scenario)
 
 static void take_sums(const struct episode *e, int scenario)
 {
-	double log2 = num_log2(e->speedup);
+	double log2 = num_log2(e->speedup), agents = e->n_agents;
 
-	count[SUM_RETURN] += millionths(e->ret);
-	count[SUM_RETURN_2] += millionths(e->ret * e->ret);
-	count[SUM_LOG] += millionths(log2);
-	count[SUM_LOG_2] += millionths(log2 * log2);
-	count[SUM_RETURN_LOG] += millionths(e->ret * log2);
-	count[SUM_RETURN_AGENTS] += millionths(e->ret * e->n_agents);
-	count[SUM_AGENTS_2] += (int64_t)e->n_agents * e->n_agents;
+	sum_add(RETURN, e->ret);
+	sum_add(RETURN_2, e->ret * e->ret);
+	sum_add(LOG, log2);
+	sum_add(LOG_2, log2 * log2);
+	sum_add(RETURN_LOG, e->ret * log2);
+	sum_add(RETURN_AGENTS, e->ret * agents);
+	sum_add(AGENTS_2, agents * agents);
 	speedups[bin(log2, 0, 0.5, SPEEDUP_BINS)]++;
 	scenario_sum[scenario][0]++;
 	scenario_sum[scenario][1] += e->n_agents;
@@ -349,6 +378,13 @@ static void take_winner(const struct episode *e, int op)
 		wins[op][e->task.impl][gpu_index(e->task.gpu)][variant]++;
 }
 
+/* What no episode has, and no sum could hold. */
+static void check_range(const struct row *r, const char *field, bool good)
+{
+	if (!good)
+		row_fail(r, "field '%s' is out of range", field);
+}
+
 void tally_take(const struct row *r, const struct episode *e)
 {
 	int scenario = scenario_index(e->scenario), op = op_index(e->task.op);
@@ -357,6 +393,14 @@ void tally_take(const struct row *r, const struct episode *e)
 
 	if (isnan(e->ret) || isnan(e->speedup) || !e->n_messages)
 		row_fail(r, "row is not scored");
+	check_range(r, "return", fabs(e->ret) < 1e6);
+	check_range(r, "speedup", e->speedup > 1e-12 && e->speedup < 1e12);
+	check_range(r, "elapsed_s", e->elapsed_s >= 0);
+	for (int a = 0; a < e->n_agents; a++) {
+		const struct agent *g = &e->agents[a];
+
+		check_range(r, "agents", g->tries >= 0 && g->kept >= 0 && fabs(g->ret) < 1e6);
+	}
 	if (e->scheme && !pay_parse(&pay, e->scheme) && !isnan(pay.weight[W_CLIP]))
 		clip = pay.weight[W_CLIP];
 	count[EPISODES]++;
@@ -452,6 +496,8 @@ void tally_read(const struct row *r)
 		row_fail(r, "partial is of another version '%s'", row_str(r, r->root, "", "partial"));
 	for (int i = 0; i < LEN(arrays); i++)
 		read_array(r, arrays[i].key, arrays[i].value, arrays[i].n);
+	for (int i = 0; i < N_SUMS; i++)
+		sum_carry(sums[i]);
 	part = row_object(r, r->root, "", "sketches");
 	for (int i = 0; i < LEN(sketches); i++)
 		if (!sketch_read(sketches[i].sketch, read_text(r, part, "sketches", sketches[i].key)))
@@ -540,17 +586,16 @@ static void report_scenarios(json *j)
 static void report_returns(json *j)
 {
 	json *o = json_add_object(j, "returns"), *part;
-	double n = (double)count[EPISODES], ret = (double)count[SUM_RETURN] / 1e6;
-	double log2 = (double)count[SUM_LOG] / 1e6, ret2 = (double)count[SUM_RETURN_2] / 1e6;
+	double n = (double)count[EPISODES], ret = sum_of(RETURN), log2 = sum_of(LOG);
 
 	json_add_num(o, "mean", ratio(ret, n));
 	json_add_num(o, "per_try", ratio(ret, (double)count[CANDIDATES]));
 	json_add_num(o, "correlation_n_agents",
-	             correlation(n, ret, (double)count[AGENTS], ret2, (double)count[SUM_AGENTS_2],
-	                         (double)count[SUM_RETURN_AGENTS] / 1e6));
+	             correlation(n, ret, (double)count[AGENTS], sum_of(RETURN_2),
+	                         sum_of(AGENTS_2), sum_of(RETURN_AGENTS)));
 	json_add_num(o, "correlation_log2_speedup",
-	             correlation(n, ret, log2, ret2, (double)count[SUM_LOG_2] / 1e6,
-	                         (double)count[SUM_RETURN_LOG] / 1e6));
+	             correlation(n, ret, log2, sum_of(RETURN_2), sum_of(LOG_2),
+	                         sum_of(RETURN_LOG)));
 	part = json_add_object(j, "rewards");
 	json_add_num(part, "from", -1.05);
 	json_add_num(part, "bin", 0.05);

@@ -11,7 +11,7 @@
 #include "episode/episode.h"
 #include "row/row.h"
 
-/* Adds a scored episode. */
+/* Adds a scored episode; fails the row if it is not scored or out of range. */
 void tally_take(const struct row *r, const struct episode *e);
 
 /* Adds a move to the counts: whether it went against the limiter that its

@@ -107,10 +107,26 @@ static void tidy(struct buf *b)
 
 		if (c == ' ' && (strchr(",;:.", next) || next == ' '))
 			continue;
+		if (c == '.' && i > 0 && b->data[i - 1] == '?')
+			continue;
 		b->data[n++] = c;
 	}
 	b->len = n;
 	b->data[n] = '\0';
+}
+
+/* Names keep their case at the beginning of a sentence. */
+static bool is_name(const struct facts *f, const char *word, size_t n)
+{
+	static const char *const names[] = { "variant", "param", "params", "dtype", "mine" };
+
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		const char *name = fact_get(f, names[i]);
+
+		if (name && strncmp(name, word, n) == 0)
+			return true;
+	}
+	return memchr(word, '_', n) != NULL;
 }
 
 static bool is_candidate_id(const char *p)
@@ -132,7 +148,6 @@ const char *clause(struct facts *f, struct rng *r, const char *grammar)
 const char *phrase(struct facts *f, struct rng *r, const char *grammar)
 {
 	static struct buf out;
-	const char *variant = fact_get(f, "variant");
 	bool starts = true;
 
 	buf_clear(&out);
@@ -142,17 +157,14 @@ const char *phrase(struct facts *f, struct rng *r, const char *grammar)
 		char *p = out.data + i;
 
 		if (starts && isalpha((unsigned char)*p)) {
-			/* Names of variants, agents and candidates keep their case. */
 			size_t n = strcspn(p, " ,.;:");
 
-			if (variant && strlen(variant) == n && memcmp(p, variant, n) == 0)
-				;
-			else if (!is_candidate_id(p) && !memchr(p, '_', n) &&
-			         !(p[0] == 'a' && isdigit((unsigned char)p[1])))
+			if (!is_candidate_id(p) && !is_name(f, p, n) &&
+			    !(p[0] == 'a' && isdigit((unsigned char)p[1])))
 				*p = (char)toupper((unsigned char)*p);
 		}
 		if (!isspace((unsigned char)*p))
-			starts = *p == '.' && (p[1] == ' ' || p[1] == '\0');
+			starts = (*p == '.' || *p == '?') && (p[1] == ' ' || p[1] == '\0');
 	}
 	return arena_copy(f->arena, out.data, out.len);
 }

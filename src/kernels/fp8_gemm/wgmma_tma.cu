@@ -95,7 +95,7 @@ static __device__ __forceinline__ void tile_at(int i, int rows, int cols, int &m
   n0 = i % per / left * BN;
 }
 
-//! kernel grid=min(cdiv(M,BM)*cdiv(N,BN),SMS*(1+(BM==64&&BN<256))) block=BM>64?384:256 smem=1024+STAGES*(BM+BN)*128 regs=BM>64?168:BN<256?128:240 read=K*(cdiv(N,BN)*M+cdiv(M,BM)*N) once=K*(M+N) write=2*M*N inflight=(STAGES-1)*(BM+BN)*128 ops=M*N*K/400 tc8f=2*K*cdiv(M,BM)*BM*cdiv(N,BN)*BN eff=min(75,30+BM*BN/512)*(14+STAGES-PROMOTE)/19 chain=LAT+K/128*LAT/(STAGES-1) tiles=cdiv(M,BM)*cdiv(N,BN)
+//! kernel grid=min(cdiv(M,BM)*cdiv(N,BN),SMS*(1+(BM==64&&BN<256))) block=BM>64?384:256 smem=1024+STAGES*(BM+BN)*128 regs=BM>64?168:BN<256?128:240 read=K*(cdiv(N,BN)*M+cdiv(M,BM)*N) once=K*(M+N) write=2*M*N inflight=(STAGES-1)*(BM+BN)*128 ops=M*N*K/400 tc8f=2*K*cdiv(M,BM)*BM*cdiv(N,BN)*BN eff=min(84,39+BM*BN/512)*(14+STAGES-PROMOTE)/19 chain=LAT+K/128*LAT/(STAGES-1) tiles=cdiv(M,BM)*cdiv(N,BN)
 static __global__ void __launch_bounds__(THREADS, PER_SM) gemm_kernel(const __grid_constant__ CUtensorMap ta,
                                                                       const __grid_constant__ CUtensorMap tb,
                                                                       const float *sa, const float *sb, __half *c,
