@@ -134,6 +134,38 @@ $(call objects_of,swarm) $(BUILD)/obj/plan.o $(BUILD)/obj/simulate.o: | $(BUILD)
 
 -include $(wildcard $(BUILD)/obj/*.d $(BUILD)/obj/*/*.d $(BUILD)/obj/tests/unit/*.d)
 
+# --- bin/bench-worker: where nvcc is; elsewhere a program that says so ---------
+
+NVCC ?= $(firstword $(wildcard $(addsuffix /nvcc,$(subst :, ,$(PATH)) /usr/local/cuda/bin)))
+NVCC_ARCHS ?= 80 86 90a 120a
+NVCC_FLAGS = -std=c++17 -O2 -cudart shared -Isrc -I$(BUILD) \
+	$(foreach a,$(NVCC_ARCHS),-gencode=arch=compute_$a,code=sm_$a)
+CHECKS := $(patsubst src/gpurun/check_%.cu,%,$(sort $(wildcard src/gpurun/check_*.cu)))
+WORKER_OBJECTS := $(patsubst src/gpurun/%.cu,$(BUILD)/gpurun/%.o,$(sort $(wildcard src/gpurun/*.cu))) \
+	$(patsubst src/%.c,$(BUILD)/obj/%.o,$(sort $(wildcard src/gpurun/cref*.c)))
+$(call stamp,nvcc,$(NVCC) $(NVCC_FLAGS) files: $(WORKER_OBJECTS))
+
+# A file check_NAME.cu defines ops_NAME[].
+$(BUILD)/gpurun_problems.inc: $(BUILD)/stamps/nvcc
+	@printf 'GPURUN_PROBLEM(%s)\n' $(CHECKS) >$@.$$$$; mv $@.$$$$ $@
+
+$(BUILD)/gpurun/%.o: src/gpurun/%.cu $(BUILD)/stamps/nvcc | $(BUILD)/gpurun_problems.inc
+	@mkdir -p $(@D); $(if $V,,echo '  nvcc $<')
+	$(QUIET)$(NVCC) $(NVCC_FLAGS) -MMD -MP -MT $@ -MF $(@:.o=.d) -c -o $@.$$$$.o $< && mv $@.$$$$.o $@ || { rm -f $@.$$$$.o; exit 1; }
+
+ifneq ($(NVCC),)
+# Candidates are linked to the same shared run time, so both know each other's kernels.
+$(BIN)/bench-worker: $(WORKER_OBJECTS) $(BUILD)/stamps/nvcc
+	@mkdir -p $(@D); $(if $V,,echo '  link $@')
+	$(QUIET)$(NVCC) -cudart shared -Xlinker -rpath,'$(abspath $(dir $(NVCC))../lib64)' -o $@.$$$$ $(filter %.o,$^) -ldl -lm && mv $@.$$$$ $@ || { rm -f $@.$$$$; exit 1; }
+else
+$(BIN)/bench-worker: $(BUILD)/stamps/nvcc
+	@mkdir -p $(@D)
+	@printf '%s\n' '#!/bin/sh' "echo 'bench-worker: built without nvcc, so it cannot run kernels' >&2" 'exit 3' >$@.$$$$; chmod +x $@.$$$$; mv $@.$$$$ $@
+endif
+
+-include $(wildcard $(BUILD)/gpurun/*.d)
+
 # --- the system: installs what is missing --------------------------------------
 
 .PHONY: deps

@@ -1,5 +1,5 @@
 /*
- * lint.c - whether rows keep the rules of DESIGN.md: prints every violation as
+ * lint.c - whether rows keep the rules of their format: prints every violation as
  * "file:line: path: what [rule]" and nothing else.
  */
 #include <inttypes.h>

@@ -80,6 +80,8 @@ break_all() {
 		digits         .agents[0].skill = 0.12345678901
 		episode-id     .episode_id += "x"
 		episode-id     .index += 1
+		task-id        .task_id = "train_1"
+		task-id        .index += 1
 		count          .num_messages += 1
 		version        .version = "new"
 		unscored       .return = null

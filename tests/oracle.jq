@@ -1,5 +1,5 @@
 # oracle.jq - what an episode adds up to, computed again from its raw results
-# (DESIGN.md section 5): prints a line for each published number that differs.
+# (README, Rewards): prints a line for each published number that differs.
 def near($b): if . == null or $b == null then . == $b else (. - $b | fabs) <= 1e-8 * (1 + ($b | fabs)) end;
 def differs($path; $stated; $true):
 	if $stated | near($true) then empty else "\($path): \($stated), not \($true)" end;

@@ -78,7 +78,7 @@ refuses() {
 	refuses "field 'arch' is not the sm_[0-9a]+ of [a-z0-9_]+: 'sm_1'" '.arch = "sm_1"'
 	refuses "missing field 'shape.[A-Z]+'" 'del(.shape[.shape | keys[0]])'
 	refuses "field 'shape' is impossible for [a-z0-9_]+: .*" '.shape[.shape | keys[0]] = 0'
-	refuses "field 'shape' takes more than 60 % of the memory of a10" 'select(.op == "rmsnorm" and .gpu == "a10") | .shape.T = (4294967296 / .shape.D | floor) - 1'
+	refuses "field 'shape' takes more than 60 % of the memory of a10" 'select(.op == "rmsnorm") | .gpu = "a10" | .arch = "sm_86" | .shape.T = (4294967296 / .shape.D | floor) - 1'
 	refuses "field 'baseline_ms' is out of range" '.baseline_ms = 1e300'
 	refuses "field 'messages\[2\].kind' is no kind of message: 'song'" '.messages[2].kind = "song"'
 	refuses "field 'n_agents' is not the number of agents, [0-9]+" 'select(.scenario == "campaign") | .agents |= .[1:]'

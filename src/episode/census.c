@@ -20,7 +20,7 @@ struct seen {
 	uint8_t op, gpu, scenario;
 };
 
-/* What the default build promises (issue 2; DESIGN.md section 4). */
+/* What the default build promises (README, "Measured"). */
 static struct {
 	int64_t rows, messages, agents, results, outcome[WORD_COUNT], improved_rewards, clipped;
 	int64_t winners, changed, none_improved, short_or_long;

@@ -54,7 +54,7 @@ static void need_roles(const struct episode *e, const struct objector *o, enum w
 		       count_role(e, role), word_name(role), e->scenario, n);
 }
 
-/* DESIGN 4. A scenario without a line here may have any roles. */
+/* A scenario without a line here may have any roles. */
 static void check_roles(const struct episode *e, const struct objector *o)
 {
 	int n = e->n_agents;
@@ -539,10 +539,20 @@ static void check_facts(const struct row *r, const struct task *t, const struct 
 	}
 }
 
+static void check_task_id(const struct task *t, const struct objector *o)
+{
+	char want[64];
+
+	snprintf(want, sizeof want, "%s_%06" PRId64, t->split, t->index);
+	if (strcmp(t->task_id, want))
+		object(o, RULE_TASK_ID, -1, "task_id", "is not '%s'", want);
+}
+
 void check_task(const struct row *r, const struct task *t, const struct objector *o)
 {
 	enum holdout h = reserved_for(t);
 
+	check_task_id(t, o);
 	check_facts(r, t, o);
 	if (!strcmp(t->split, word_name(SPLIT_TRAIN)) && h != HOLDOUT_NONE)
 		object(o, RULE_RESERVED, -1, "split", "is train, but the task is reserved (%s)",
@@ -556,6 +566,7 @@ void check_holdout(const struct row *r, const struct task *t, const struct objec
 	double baseline = json_num(json_get(r->root, "baseline_ms"));
 	double floor = json_num(json_get(r->root, "floor_ms"));
 
+	check_task_id(t, o);
 	check_facts(r, t, o);
 	if (strcmp(t->split, word_name(SPLIT_HOLDOUT)))
 		object(o, RULE_WORD, -1, "split", "is not holdout: '%s'", t->split);

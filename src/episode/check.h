@@ -1,5 +1,5 @@
 /*
- * check.h - the rules of DESIGN.md 3 to 6 that a row can break by itself.
+ * check.h - the rules of the format that a row can break by itself.
  *
  * What follows from the results (aggregates, claims, rewards) is settle's
  * matter; what concerns the set is census'.

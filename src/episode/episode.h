@@ -59,7 +59,7 @@ struct compile {
 struct verify {
 	bool present;        /* false: printed as null */
 	const char *status;  /* pass, fail */
-	const char *reason;  /* facts/ops.md, NULL on pass */
+	const char *reason;  /* why it failed, NULL on pass */
 	double max_abs_err, max_rel_err;
 };
 

@@ -30,7 +30,7 @@ struct replay {
 	struct fact fact[EP_MAX_MESSAGES];
 	/* Bit 1 << who: has heard of the candidate; knows its time. */
 	uint32_t heard[EP_MAX_MESSAGES], heard_ms[EP_MAX_MESSAGES];
-	double prev_best[EP_MAX_AGENTS]; /* DESIGN 5, for the next result */
+	double prev_best[EP_MAX_AGENTS]; /* README, Rewards: for the next result */
 	double best[EP_MAX_AGENTS];  /* least verified time, NAN if none */
 	int best_fact[EP_MAX_AGENTS];
 	int64_t tries[EP_MAX_AGENTS], kept[EP_MAX_AGENTS];
@@ -52,7 +52,7 @@ uint32_t replay_audience(const struct episode *e, const struct message *m);
 
 /* A result of verified and timed work. */
 bool message_timed(const struct message *m);
-/* DESIGN 5: timed, and faster than prev_best by more than noise. */
+/* README, Rewards: timed, and faster than prev_best by more than noise. */
 bool message_improves(const struct message *m, double prev_best);
 
 #endif

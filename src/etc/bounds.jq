@@ -5,7 +5,7 @@ def within($what; $x; $min; $max):
 	if $x >= $min and $x <= $max then empty
 	else "stats: \($what): is \($x), not \($min) to \($max)" end;
 
-# DESIGN.md section 4: a move against the limiter pays.
+# A move against the limiter pays.
 within("moves.gain"; .moves.gain; 0.15; 1),
 # With numbers masked no form of a text makes up 1 % of its kind, and texts
 # hardly repeat.

@@ -61,8 +61,8 @@ struct occupancy {
 	enum occupancy_limit limit;
 };
 
-/* Exact occupancy as CUDA 13.0's cuda_occupancy.h computes it (formula:
- * facts/gpu_model.md B). threads 1 … 1024; registers per thread up to 255;
+/* Exact occupancy as CUDA 13.0's cuda_occupancy.h computes it (checked
+ * against that header's own results). threads 1 … 1024; registers per thread up to 255;
  * smem = static + dynamic bytes per block. */
 struct occupancy gpu_occupancy(const struct gpu *g, int threads, int registers, int64_t smem);
 

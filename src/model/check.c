@@ -4,8 +4,7 @@
  * For each point the model picks its own fastest configuration among all
  * variants (a published number is a tuned library's), and the table prints
  * both times and the error really reached. tests/unit/test_model.c holds the
- * medians that this prints. Sources: facts/gpu_model.md E.1, E.3 (public
- * tables, not ours).
+ * medians that this prints. Sources: public.c.
  */
 #include <math.h>
 #include <stdio.h>

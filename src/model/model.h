@@ -54,7 +54,7 @@ int limiter_from_name(const char *name); /* -1 unknown */
 bool model_estimate(const struct gpu *g, const struct resources *r, struct estimate *out);
 
 /* Speed of light of compulsory work: bytes at peak bandwidth, operations at
- * the op's pipe's peak; microseconds. The physical floor of facts/ops.md
+ * the op's pipe's peak; microseconds. The physical floor of a measured row
  * (written bytes up to the L2 size may still be in L2). */
 double model_floor_us(const struct problem *p);
 

@@ -52,7 +52,7 @@ const char *catalog_starved(const struct catalog *c)
 	return NULL;
 }
 
-/* A task takes at most 60 % of the GPU's memory (facts/ops.md). */
+/* A task takes at most 60 % of the GPU's memory: room for guards and copies. */
 static bool fits(const struct problem *p)
 {
 	return (double)p->op->footprint(p->shape, p->dtype) <= 0.6e9 * p->gpu->dram_gb;

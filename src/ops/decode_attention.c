@@ -11,7 +11,7 @@ enum { SWA_S = 3, SWA_W = 4, SWA_D = 5 }; /* swa_decode: B H HKV S W D */
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
 
-/* The first ten are those of facts/ops.md, the rest models times batch and
+/* The first ten are those that verification uses, the rest models times batch and
  * length; the comment names the model whose heads they are. */
 static const int64_t flash_shapes[][OP_MAX_AXES] = {
 	{ 1, 32, 8, 4096, 128 },   /* Llama-3-8B */
@@ -304,7 +304,6 @@ const struct op ops_decode_attention[] = {
 		.n_dtypes = 3,
 		.axes = { "B", "H", "HKV", "S", "D" },
 		.n_axes = 5,
-		.loose_axes = 1u << B,
 		.shapes = flash_shapes,
 		.n_shapes = COUNT(flash_shapes),
 		.statement = flash_statement,
@@ -326,7 +325,6 @@ const struct op ops_decode_attention[] = {
 		.n_dtypes = 2,
 		.axes = { "B", "H", "HKV", "S", "W", "D" },
 		.n_axes = 6,
-		.loose_axes = 1u << B,
 		.shapes = swa_shapes,
 		.n_shapes = COUNT(swa_shapes),
 		.statement = swa_statement,
@@ -348,7 +346,6 @@ const struct op ops_decode_attention[] = {
 		.n_dtypes = 2,
 		.axes = { "B", "H", "HKV", "S", "D" },
 		.n_axes = 5,
-		.loose_axes = 1u << B,
 		.shapes = flash_shapes,
 		.n_shapes = COUNT(flash_shapes),
 		.statement = triton_statement,

@@ -1,8 +1,6 @@
 /*
  * fused_qkv_rope.c - the projection to queries, keys and values with rotary
  * embedding of queries and keys.
- *
- * Definition: facts/ops.md 15.
  */
 #include <stddef.h>
 
@@ -129,7 +127,6 @@ const struct op ops_fused_qkv_rope[] = {
 		.n_dtypes = 2,
 		.axes = {"T", "H", "HKV", "D", "E"},
 		.n_axes = 5,
-		.loose_axes = 1u << T,
 		.shapes = shapes,
 		.n_shapes = sizeof(shapes) / sizeof(shapes[0]),
 		.statement = statement,

@@ -1,8 +1,6 @@
 /*
  * gemm.c - c = a * b^T with both operands K-major: fp16, int8 with row and
  * column scales, fp8 (e4m3) with one scale per tensor.
- *
- * Definition: facts/ops.md 3, 4, 5.
  */
 #include <math.h>
 #include <stddef.h>
@@ -223,7 +221,6 @@ const struct op ops_gemm[] = {
 		.n_dtypes = 1,
 		.axes = {"M", "N", "K"},
 		.n_axes = 3,
-		.loose_axes = 1u << M,
 		.shapes = shapes16,
 		.n_shapes = sizeof(shapes16) / sizeof(shapes16[0]),
 		.statement = statement16,
@@ -245,7 +242,6 @@ const struct op ops_gemm[] = {
 		.n_dtypes = 1,
 		.axes = {"M", "N", "K"},
 		.n_axes = 3,
-		.loose_axes = 1u << M,
 		.shapes = shapes8i,
 		.n_shapes = sizeof(shapes8i) / sizeof(shapes8i[0]),
 		.statement = statement8i,
@@ -267,7 +263,6 @@ const struct op ops_gemm[] = {
 		.n_dtypes = 1,
 		.axes = {"M", "N", "K"},
 		.n_axes = 3,
-		.loose_axes = 1u << M,
 		.shapes = shapes8f,
 		.n_shapes = sizeof(shapes8f) / sizeof(shapes8f[0]),
 		.statement = statement8f,

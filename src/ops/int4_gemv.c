@@ -1,8 +1,6 @@
 /*
  * int4_gemv.c - a few rows of x times a weight matrix of 4-bit values with
  * group scales.
- *
- * Definition: facts/ops.md 6.
  */
 #include <stddef.h>
 
@@ -114,7 +112,6 @@ const struct op ops_int4_gemv[] = {
 		.n_dtypes = 2,
 		.axes = {"M", "N", "K", "G"},
 		.n_axes = 4,
-		.loose_axes = 1u << M,
 		.shapes = shapes,
 		.n_shapes = sizeof(shapes) / sizeof(shapes[0]),
 		.statement = statement,

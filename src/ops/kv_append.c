@@ -1,7 +1,5 @@
 /*
  * kv_append.c - write the keys and values of new tokens into a paged cache.
- *
- * Definition: facts/ops.md 14.
  */
 #include <stddef.h>
 
@@ -139,7 +137,6 @@ const struct op ops_kv_append[] = {
 		.n_dtypes = 3,
 		.axes = {"T", "HKV", "D", "P"},
 		.n_axes = 4,
-		.loose_axes = 1u << T,
 		.shapes = shapes,
 		.n_shapes = sizeof(shapes) / sizeof(shapes[0]),
 		.statement = statement,

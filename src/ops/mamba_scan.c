@@ -1,7 +1,5 @@
 /*
  * mamba_scan.c - Mamba-1 selective scan, forward, with state in and out.
- *
- * Definition: facts/ops.md 12.
  */
 #include <stddef.h>
 
@@ -104,7 +102,6 @@ const struct op ops_mamba_scan[] = {
 		.n_dtypes = 2,
 		.axes = {"B", "L", "D", "N"},
 		.n_axes = 4,
-		.loose_axes = 1u << B | 1u << L,
 		.shapes = shapes,
 		.n_shapes = sizeof(shapes) / sizeof(shapes[0]),
 		.statement = statement,

@@ -1,7 +1,5 @@
 /*
  * moe_scatter.c - sort tokens by expert and copy their rows.
- *
- * Definition: facts/ops.md 13.
  */
 #include <stddef.h>
 
@@ -108,7 +106,6 @@ const struct op ops_moe_scatter[] = {
 		.n_dtypes = 2,
 		.axes = {"T", "E", "K", "D"},
 		.n_axes = 4,
-		.loose_axes = 1u << T,
 		.shapes = shapes,
 		.n_shapes = sizeof(shapes) / sizeof(shapes[0]),
 		.statement = statement,

@@ -1,8 +1,6 @@
 /*
  * nucleus_sample.c - draw a token from the smallest set of likely tokens that
  * holds a given mass.
- *
- * Definition: facts/ops.md 11.
  */
 #include <stddef.h>
 
@@ -99,7 +97,6 @@ const struct op ops_nucleus_sample[] = {
 		.n_dtypes = 1,
 		.axes = {"B", "V"},
 		.n_axes = 2,
-		.loose_axes = 1u << B,
 		.shapes = shapes,
 		.n_shapes = sizeof(shapes) / sizeof(shapes[0]),
 		.statement = statement,

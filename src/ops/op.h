@@ -3,7 +3,7 @@
  *
  * One file in ops/ per problem defines `const struct op ops_<file>[]`, ended
  * by a row whose name is NULL; the build collects the files, so a new problem
- * needs no registration. Definitions follow facts/ops.md.
+ * needs no registration.
  */
 #ifndef OPS_OP_H
 #define OPS_OP_H
@@ -26,14 +26,11 @@ struct op {
 	int n_dtypes;
 	const char *axes[OP_MAX_AXES]; /* in the launcher's order, "B", "H" */
 	int n_axes;
-	unsigned loose_axes;                  /* bit per axis: batch or tokens; shapes that
-	                           differ in these alone are the same to the
-	                           hold-out */
 	const int64_t (*shapes)[OP_MAX_AXES]; /* n_shapes rows, axes in order */
 	int n_shapes;
 	const char *statement; /* the mathematics, layouts and contract */
 	/* The launcher's C signature, or Triton's `launch`. String of static
-	 * lifetime. Depends on dtype where facts/ops.md says so. */
+	 * lifetime. It may depend on the dtype. */
 	const char *(*signature)(enum impl impl, enum dtype dtype);
 	/* Error test T(a, n): element and norm bound in units of the output
 	 * type's rounding (README, "The row"); both 0 means bitwise. Where they
@@ -62,7 +59,7 @@ int dtype_from_name(const char *name);
 /* Bytes per element; 1 for int4 and fp4, whose packing is the op's matter. */
 int dtype_bytes(enum dtype dtype);
 /* Unit round-off of the OUTPUT type of this dtype's ops (fp16 for fp8, int8,
- * int4, fp4): 2^-11, bf16 2^-8, fp32 2^-24. Source: facts/ops.md, error test. */
+ * int4, fp4): 2^-11, bf16 2^-8, fp32 2^-24. Half an ulp of 1. */
 double dtype_round_off(enum dtype dtype);
 const char *impl_name(enum impl impl);
 int impl_from_name(const char *name);

@@ -1,8 +1,6 @@
 /*
  * rmsnorm.c - y = x * rsqrt(mean(x^2) + eps) * w over each row, as a CUDA and
  * as a Triton kernel.
- *
- * Definition: facts/ops.md 7, 16.
  */
 #include <stddef.h>
 
@@ -130,7 +128,6 @@ const struct op ops_rmsnorm[] = {
 		.n_dtypes = 2,
 		.axes = {"T", "D"},
 		.n_axes = 2,
-		.loose_axes = 1u << T,
 		.shapes = shapes,
 		.n_shapes = sizeof(shapes) / sizeof(shapes[0]),
 		.statement = statement,
@@ -152,7 +149,6 @@ const struct op ops_rmsnorm[] = {
 		.n_dtypes = 2,
 		.axes = {"T", "D"},
 		.n_axes = 2,
-		.loose_axes = 1u << T,
 		.shapes = shapes,
 		.n_shapes = sizeof(shapes) / sizeof(shapes[0]),
 		.statement = triton_statement,

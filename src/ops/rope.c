@@ -1,7 +1,5 @@
 /*
  * rope.c - rotary embedding of query and key heads, half-split pairing.
- *
- * Definition: facts/ops.md 8.
  */
 #include <stddef.h>
 
@@ -122,7 +120,6 @@ const struct op ops_rope[] = {
 		.n_dtypes = 2,
 		.axes = {"T", "H", "D"},
 		.n_axes = 3,
-		.loose_axes = 1u << T,
 		.shapes = shapes,
 		.n_shapes = sizeof(shapes) / sizeof(shapes[0]),
 		.statement = statement,

@@ -1,8 +1,6 @@
 /*
  * swiglu.c - y = silu(gate) * up, the activation between the projections of a
  * gated MLP, as a CUDA and as a Triton kernel.
- *
- * Definition: facts/ops.md 9.
  */
 #include <stddef.h>
 
@@ -117,7 +115,6 @@ const struct op ops_swiglu[] = {
 		.n_dtypes = 2,
 		.axes = {"T", "I"},
 		.n_axes = 2,
-		.loose_axes = 1u << T,
 		.shapes = shapes,
 		.n_shapes = sizeof(shapes) / sizeof(shapes[0]),
 		.statement = statement,

@@ -1,7 +1,5 @@
 /*
  * topk_sample.c - draw a token from the K largest logits of each row.
- *
- * Definition: facts/ops.md 10.
  */
 #include <stddef.h>
 
@@ -104,7 +102,6 @@ const struct op ops_topk_sample[] = {
 		.n_dtypes = 1,
 		.axes = {"B", "V", "K"},
 		.n_axes = 3,
-		.loose_axes = 1u << B,
 		.shapes = shapes,
 		.n_shapes = sizeof(shapes) / sizeof(shapes[0]),
 		.statement = statement,

@@ -69,7 +69,7 @@ static void verify_pass(const struct problem *p, struct rng *r, struct verify *v
 	op_tolerance(p->op, p->shape, &a, &n);
 	if (a <= 0 && n <= 0)
 		return;
-	/* Correct kernels sit at 0.3 to 0.8 of the bound (facts/ops.md). */
+	/* Correct kernels sit at 0.3 to 0.8 of the bound. */
 	v->max_rel_err = num_value(num_round(u * (2 + a) * (0.3 + 0.5 * rng_unit(r)) * 0.5, 4));
 	v->max_abs_err = num_value(num_round(v->max_rel_err * (1 + 2 * rng_unit(r)), 4));
 }

@@ -9,7 +9,7 @@
 //! says const_output: a value of type "const uint4 *" cannot be used to initialize an entity of type "uint4 *"
 //! says barrier_name: identifier "__syncthread" is undefined
 //! legal threads*vecs*8>=D
-//! kernel grid=T block=threads smem=threads/32*4 regs=min(threads>=1024?64:255,max(30,early_weight?18+vecs*8:24+vecs*4)) read=2*e*T*D once=e*(T+1)*D write=e*T*D inflight=min(threads*vecs*8,D)*e*(1+early_weight) ops=T*D*6+T*threads*(70+vecs*8) sfu=T*threads chain=LAT+vecs*60+5*25+60+threads/8+20+(early_weight?0:LATL2)
+//! kernel grid=T block=threads smem=threads/32*4 regs=min(threads>=1024?64:255,max(30,early_weight?18+vecs*8:24+vecs*4)+bf16*8) read=2*e*T*D once=e*(T+1)*D write=e*T*D inflight=min(threads*vecs*8,D)*e*(1+early_weight) ops=T*D*6+T*threads*(70+vecs*8) sfu=T*threads chain=LAT+vecs*60+5*25+60+threads/8+20+(early_weight?0:LATL2)
 //! dtype bf16: using elem = __nv_bfloat16;
 using elem = __half;
 //! dtype bf16: using elem2 = __nv_bfloat162;

@@ -12,7 +12,7 @@
 //! says argument_order: argument of type "int" is incompatible with parameter of type "float *"
 //! needs cluster
 //! legal cdiv(D/8,ctas)<=threads*vecs
-//! kernel grid=T*ctas block=threads smem=ctas*threads/32*4 regs=22+8*vecs read=2*e*T*D once=e*(T+1)*D write=e*T*D inflight=min(threads*vecs*8,cdiv(D,ctas))*e*2 ops=T*D*6+T*ctas*threads*(90+vecs*8) sfu=T*ctas*threads chain=LAT+vecs*60+5*25+2*LATL2+threads/32*ctas*4+60
+//! kernel grid=T*ctas block=threads smem=ctas*threads/32*4 regs=22+8*vecs+bf16*4 read=2*e*T*D once=e*(T+1)*D write=e*T*D inflight=min(threads*vecs*8,cdiv(D,ctas))*e*2 ops=T*D*6+T*ctas*threads*(90+vecs*8) sfu=T*ctas*threads chain=LAT+vecs*60+5*25+2*LATL2+threads/32*ctas*4+60
 //! dtype bf16: using elem = __nv_bfloat16;
 using elem = __half;
 //! dtype bf16: using elem2 = __nv_bfloat162;

@@ -11,7 +11,7 @@
 //! says rows_guard_gone: expected an expression
 //! legal lanes*vecs*8>=D
 //! legal rows*vecs<=32
-//! kernel grid=cdiv(T,warps*32/lanes*rows) block=warps*32 regs=26+rows*vecs*13/3 read=2*e*T*D once=e*(T+1)*D write=e*T*D inflight=warps*32/lanes*rows*e*min(D,lanes*vecs*8) ops=T*D*6+T*lanes*(40+vecs*8) sfu=T*lanes chain=LAT+rows*(vecs*55+5*25+40)+LATL2
+//! kernel grid=cdiv(T,warps*32/lanes*rows) block=warps*32 regs=min(255,26+rows*vecs*(bf16?26:13)/3) read=2*e*T*D once=e*(T+1)*D write=e*T*D inflight=warps*32/lanes*rows*e*min(D,lanes*vecs*8) ops=T*D*6+T*lanes*(40+vecs*8) sfu=T*lanes chain=LAT+rows*(vecs*55+5*25+40)+LATL2
 //! dtype bf16: using elem = __nv_bfloat16;
 using elem = __half;
 //! dtype bf16: using elem2 = __nv_bfloat162;

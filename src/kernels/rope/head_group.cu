@@ -9,7 +9,7 @@
 //! says unbalanced_cast: expected a ")"
 //! says table_as_int: a value of type "const float *" cannot be used to initialize an entity of type "const int *"
 //! says angle_index: identifier "i" is undefined
-//! kernel grid=cdiv(T*cdiv(H,heads)*(D/16),threads) block=threads regs=28+heads*9 read=e*T*H*D+T*cdiv(H,heads)*D*4 once=e*T*H*D+4*D*min(T,8192)+4*T write=e*T*H*D inflight=threads*heads*16*e ops=T*H*(D/16)*75+T*cdiv(H,heads)*(D/16)*90 chain=2*LAT+heads*70+60
+//! kernel grid=cdiv(T*cdiv(H,heads)*(D/16),threads) block=threads regs=28+heads*9+bf16*8 read=e*T*H*D+T*cdiv(H,heads)*D*4 once=e*T*H*D+4*D*min(T,8192)+4*T write=e*T*H*D inflight=threads*heads*16*e ops=T*H*(D/16)*75+T*cdiv(H,heads)*(D/16)*90 chain=2*LAT+heads*70+60
 //! dtype bf16: using elem = __nv_bfloat16;
 using elem = __half;
 //! dtype bf16: using elem2 = __nv_bfloat162;

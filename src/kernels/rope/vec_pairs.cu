@@ -9,7 +9,7 @@
 //! says pos_not_pointer: no instance of overloaded function "__ldg" matches the argument list
 //! says vector_element: no operator "=" matches these operands
 //! says store_operands: no instance of overloaded function "__stcs" matches the argument list
-//! kernel grid=cdiv(T*H*(D/16),threads*units) block=threads regs=16+units*16 read=e*T*H*D+T*H*D*4 once=e*T*H*D+4*D*min(T,8192)+4*T write=e*T*H*D inflight=threads*units*16*e ops=T*H*(D/16)*170 chain=2*LAT+LATL2+units*120
+//! kernel grid=cdiv(T*H*(D/16),threads*units) block=threads regs=16+units*16+bf16*12 read=e*T*H*D+T*H*D*4 once=e*T*H*D+4*D*min(T,8192)+4*T write=e*T*H*D inflight=threads*units*16*e ops=T*H*(D/16)*170 chain=2*LAT+LATL2+units*120
 //! dtype bf16: using elem = __nv_bfloat16;
 using elem = __half;
 //! dtype bf16: using elem2 = __nv_bfloat162;

@@ -9,7 +9,7 @@
 //! says row_and_tile_types+1: expected a ";"
 //! says load_from_output: no instance of overloaded function "__ldcs" matches the argument list
 //! says tile_limit_undeclared: identifier "max_blocks" is undefined
-//! kernel grid=T*cdiv(I/8,threads*vecs) block=threads regs=23+vecs*7 read=2*e*T*I write=e*T*I inflight=min(threads*vecs*8,I)*2*e ops=T*(I/8)*130+T*cdiv(I/8,threads*vecs)*threads*30 sfu=T*I*2 chain=LAT+vecs*180+40
+//! kernel grid=T*cdiv(I/8,threads*vecs) block=threads regs=23+vecs*7+bf16*6 read=2*e*T*I write=e*T*I inflight=min(threads*vecs*8,I)*2*e ops=T*(I/8)*130+T*cdiv(I/8,threads*vecs)*threads*30 sfu=T*I*2 chain=LAT+vecs*180+40
 //! dtype bf16: using elem = __nv_bfloat16;
 using elem = __half;
 //! dtype bf16: using elem2 = __nv_bfloat162;
