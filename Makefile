@@ -89,7 +89,7 @@ $(BUILD)/obj/tests/%.o: tests/%.c $(BUILD)/stamps/flags | $(BUILD)/stamps/deps-b
 
 define archive_rule
 $(BUILD)/lib/$1.a: $(call objects_of,$1) $(BUILD)/stamps/$1
-	@rm -f $$@.$$$$$$$$; ar rcsD $$@.$$$$$$$$ $$(filter %.o,$$^) && mv $$@.$$$$$$$$ $$@
+	@mkdir -p $$(@D); rm -f $$@.$$$$$$$$; ar rcsD $$@.$$$$$$$$ $$(filter %.o,$$^) && mv $$@.$$$$$$$$ $$@
 endef
 $(foreach l,$(LAYERS),$(eval $(call archive_rule,$l)))
 
@@ -134,34 +134,42 @@ $(call objects_of,swarm) $(BUILD)/obj/plan.o $(BUILD)/obj/simulate.o: | $(BUILD)
 
 -include $(wildcard $(BUILD)/obj/*.d $(BUILD)/obj/*/*.d $(BUILD)/obj/tests/unit/*.d)
 
-# --- bin/bench-worker: where nvcc is; elsewhere a program that says so ---------
+# --- bench and its worker: not of `programs`, since nvcc takes minutes -----------
 
-NVCC ?= $(firstword $(wildcard $(addsuffix /nvcc,$(subst :, ,$(PATH)) /usr/local/cuda/bin)))
+.PHONY: bench
+# The worker is built where nvcc is; elsewhere a program of its name says so.
+bench: $(patsubst src/%.c,$(BIN)/%,$(wildcard src/bench.c)) $(BIN)/bench-worker
+
+ifeq ($(origin NVCC),undefined)
+NVCC := $(firstword $(wildcard $(addsuffix /nvcc,$(subst :, ,$(PATH)) /usr/local/cuda/bin)))
+endif
 NVCC_ARCHS ?= 80 86 90a 120a
-NVCC_FLAGS = -std=c++17 -O2 -cudart shared -Isrc -I$(BUILD) \
+# Candidates are linked to the same shared run time: only so does the worker's know their kernels.
+COMPILE_CUDA = $(NVCC) -std=c++17 -O2 -cudart shared -Isrc -I$(BUILD) \
 	$(foreach a,$(NVCC_ARCHS),-gencode=arch=compute_$a,code=sm_$a)
-CHECKS := $(patsubst src/gpurun/check_%.cu,%,$(sort $(wildcard src/gpurun/check_*.cu)))
-WORKER_OBJECTS := $(patsubst src/gpurun/%.cu,$(BUILD)/gpurun/%.o,$(sort $(wildcard src/gpurun/*.cu))) \
+LINK_CUDA = $(NVCC) -cudart shared -Xlinker -rpath,$(abspath $(dir $(NVCC))../lib64)
+WORKER_SOURCES := $(sort $(wildcard src/gpurun/*.cu))
+WORKER_OBJECTS := $(patsubst src/gpurun/%.cu,$(BUILD)/gpurun/%.o,$(WORKER_SOURCES)) \
 	$(patsubst src/%.c,$(BUILD)/obj/%.o,$(sort $(wildcard src/gpurun/cref*.c)))
-$(call stamp,nvcc,$(NVCC) $(NVCC_FLAGS) files: $(WORKER_OBJECTS))
+$(call stamp,nvcc,$(COMPILE_CUDA) $(LINK_CUDA))
+$(call stamp,worker,files: $(WORKER_OBJECTS))
 
 # A file check_NAME.cu defines ops_NAME[].
-$(BUILD)/gpurun_problems.inc: $(BUILD)/stamps/nvcc
-	@printf 'GPURUN_PROBLEM(%s)\n' $(CHECKS) >$@.$$$$; mv $@.$$$$ $@
+$(BUILD)/gpurun_problems.inc: $(BUILD)/stamps/worker
+	@printf 'GPURUN_PROBLEM(%s)\n' $(patsubst src/gpurun/check_%.cu,%,$(filter src/gpurun/check_%,$(WORKER_SOURCES))) >$@.$$$$; mv $@.$$$$ $@
 
 $(BUILD)/gpurun/%.o: src/gpurun/%.cu $(BUILD)/stamps/nvcc | $(BUILD)/gpurun_problems.inc
 	@mkdir -p $(@D); $(if $V,,echo '  nvcc $<')
-	$(QUIET)$(NVCC) $(NVCC_FLAGS) -MMD -MP -MT $@ -MF $(@:.o=.d) -c -o $@.$$$$.o $< && mv $@.$$$$.o $@ || { rm -f $@.$$$$.o; exit 1; }
+	$(QUIET)$(COMPILE_CUDA) -MMD -MP -MT $@ -MF $(@:.o=.d) -c -o $@.$$$$.o $< && mv $@.$$$$.o $@ || { rm -f $@.$$$$.o; exit 1; }
 
 ifneq ($(NVCC),)
-# Candidates are linked to the same shared run time, so both know each other's kernels.
-$(BIN)/bench-worker: $(WORKER_OBJECTS) $(BUILD)/stamps/nvcc
+$(BIN)/bench-worker: $(WORKER_OBJECTS) $(BUILD)/stamps/nvcc $(BUILD)/stamps/worker
 	@mkdir -p $(@D); $(if $V,,echo '  link $@')
-	$(QUIET)$(NVCC) -cudart shared -Xlinker -rpath,'$(abspath $(dir $(NVCC))../lib64)' -o $@.$$$$ $(filter %.o,$^) -ldl -lm && mv $@.$$$$ $@ || { rm -f $@.$$$$; exit 1; }
+	$(QUIET)$(LINK_CUDA) -o $@.$$$$ $(filter %.o,$^) -ldl -lm && mv $@.$$$$ $@ || { rm -f $@.$$$$; exit 1; }
 else
 $(BIN)/bench-worker: $(BUILD)/stamps/nvcc
 	@mkdir -p $(@D)
-	@printf '%s\n' '#!/bin/sh' "echo 'bench-worker: built without nvcc, so it cannot run kernels' >&2" 'exit 3' >$@.$$$$; chmod +x $@.$$$$; mv $@.$$$$ $@
+	@printf '%s\n' '#!/bin/sh' "echo 'bench-worker: built without nvcc: it cannot run kernels' >&2" 'exit 3' >$@.$$$$; chmod +x $@.$$$$; mv $@.$$$$ $@
 endif
 
 -include $(wildcard $(BUILD)/gpurun/*.d)
@@ -243,7 +251,7 @@ format: $(BUILD)/stamps/deps-check
 .PHONY: help clean
 # By list, and only what make made: never data/samples or data/measured.
 clean:
-	rm -rf $(BUILD) $(PROGRAMS:%=$(BIN)/%)
+	rm -rf $(BUILD) $(PROGRAMS:%=$(BIN)/%) $(BIN)/bench $(BIN)/bench-worker
 	@$(MAKE) --no-print-directory -f pipeline.mk OUT='$(OUT)' clean
 	@rmdir $(BIN) 2>/dev/null || true
 
@@ -251,6 +259,7 @@ help:
 	@sed -n 's/^#: \{0,1\}//p' Makefile pipeline.mk
 
 #: make            build the programs into bin/ (and bin/NAME alone)
+#: make bench      bin/bench, and bin/bench-worker where nvcc is
 #: make dataset    build the data set into data/
 #: make shard SHARD=7           (or data/batches/batch_007.jsonl) one batch alone
 #: make validate   lint and check sums of the whole set; silent when all is well

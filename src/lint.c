@@ -50,10 +50,8 @@ static void say(void *arg, enum rule rule, const char *path, const char *what)
 static void say_fault(void *arg, enum read_fault fault, const char *path, const char *what)
 {
 	static const enum rule rule[] = {
-		[READ_MISSING] = RULE_MISSING,
-		[READ_TYPE] = RULE_TYPE,
-		[READ_VALUE] = RULE_VALUE,
-		[READ_UNKNOWN_KEY] = RULE_UNKNOWN_KEY,
+		[READ_MISSING] = RULE_MISSING,     [READ_TYPE] = RULE_TYPE,
+		[READ_VALUE] = RULE_VALUE,         [READ_UNKNOWN_KEY] = RULE_UNKNOWN_KEY,
 		[READ_KEY_ORDER] = RULE_KEY_ORDER,
 	};
 
@@ -93,7 +91,8 @@ static void lint(struct row *r)
 	else if (json_get(r->root, "holdout"))
 		lint_holdout(r);
 	else
-		say(r, RULE_MISSING, "", "is neither an episode (messages) nor a hold-out task (holdout)");
+		say(r, RULE_MISSING, "",
+		    "is neither an episode (messages) nor a hold-out task (holdout)");
 }
 
 /* ---- what needs no row ---- */
@@ -112,7 +111,8 @@ static void start(void)
 	if (!schema && !rules)
 		return;
 	if (schema)
-		features_yaml(strcmp(schema, "holdout") ? FT_EPISODE : FT_HOLDOUT, (int)indent, &out);
+		features_yaml(strcmp(schema, "holdout") ? FT_EPISODE : FT_HOLDOUT, (int)indent,
+		              &out);
 	for (int i = 0; rules && i < N_RULES; i++)
 		buf_printf(&out, "%-16s %s\n", rule_name((enum rule)i), rule_text((enum rule)i));
 	out_write(out.data, out.len);

@@ -50,7 +50,8 @@ static _Noreturn void print_schemes(void)
 
 		if (pay_parse(&p, name))
 			bug("scheme '%s' does not parse", name);
-		buf_printf(&out, "%s\n  pays     %s\n  source   %s\n  weights ", name, what, source);
+		buf_printf(&out, "%s\n  pays     %s\n  source   %s\n  weights ", name, what,
+		           source);
 		for (int w = 0; w < W_COUNT; w++)
 			if (!isnan(p.weight[w])) {
 				buf_printf(&out, "%c%s=%.9g", mark, weight_name((enum weight)w),
@@ -90,7 +91,8 @@ static void reward(struct row *r)
 
 		if ((m->kind == KIND_RESULT && (m->kept < 0 || isnan(m->prev_best_ms))) ||
 		    (m->kind == KIND_VERDICT && isnan(m->speedup)))
-			row_fail(r, "row is not scored: messages[%d] has null where score fills", i);
+			row_fail(r, "row is not scored: messages[%d] has null where score fills",
+			         i);
 		if (m->kind == KIND_VERDICT && !(m->speedup > 1e-12 && m->speedup < 1e12))
 			row_fail(r, "field 'messages[%d].speedup' is out of range", i);
 	}

@@ -64,8 +64,9 @@ static void take_moves(const struct episode *e)
 	const char *limiter[EP_MAX_AGENTS] = { NULL };
 	enum tally_move open[EP_MAX_AGENTS]; /* of the candidate without a result */
 	const char *sent[EP_MAX_AGENTS] = { NULL };
-	struct problem p = { .op = e->task.op, .impl = e->task.impl, .gpu = e->task.gpu,
-		             .dtype = e->task.dtype };
+	struct problem p = {
+		.op = e->task.op, .impl = e->task.impl, .gpu = e->task.gpu, .dtype = e->task.dtype
+	};
 
 	memcpy(p.shape, e->task.shape, sizeof p.shape);
 	for (int i = 0; i < e->n_messages; i++) {
@@ -109,7 +110,8 @@ static int finish(void)
 }
 
 static const struct opt opts[] = {
-	{ 'p', "partial", OPT_FLAG, &partial, NULL, "print the form that --merge adds up", 0, 0, NULL },
+	{ 'p', "partial", OPT_FLAG, &partial, NULL, "print the form that --merge adds up", 0, 0,
+	  NULL },
 	{ 'm', "merge", OPT_FLAG, &merge, NULL, "the input is partial forms, not episodes", 0, 0,
 	  NULL },
 	{ 0, NULL, OPT_FLAG, NULL, NULL, NULL, 0, 0, NULL },

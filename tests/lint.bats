@@ -239,32 +239,32 @@ break_all() {
 census() {
 	local rule=$1
 	shift
-	status 1 lint --census "$@" set
+	status 1 lint --census "$@" ./set
 	grep -qE "^census: .*\[$rule\]$" "$out" || fail "$rule: $(grep ^census "$out" | head -n 5)"
 	echo "$rule" >>"$BATS_FILE_TMPDIR/broken"
 }
 
 @test "the whole set" {
-	{ cat "$good"; head -n 1 "$good"; } >set
+	{ cat "$good"; head -n 1 "$good"; } >./set
 	census duplicate
-	sed 7d "$good" >set
+	sed 7d "$good" >./set
 	census gap
-	status 0 lint set
+	status 0 lint ./set
 	# One op's rows move behind all others.
-	jq -s -c '.[0].op as $op | [.[] | select(.op != $op)] + [.[] | select(.op == $op)] | to_entries[] | .value.index = .key | .value' "$good" >set
+	jq -s -c '.[0].op as $op | [.[] | select(.op != $op)] + [.[] | select(.op == $op)] | to_entries[] | .value.index = .key | .value' "$good" >./set
 	census window-ops
-	{ head -n 5 "$good"; sed -n 7p "$good" | jq -c '.index = 5'; tail -n +7 "$good"; } >set
+	{ head -n 5 "$good"; sed -n 7p "$good" | jq -c '.index = 5'; tail -n +7 "$good"; } >./set
 	census block-pairs
-	jq -s -c '(map(select(.scenario == "pipeline")) + map(select(.scenario != "pipeline"))[:18])[]' "$good" >set
+	jq -s -c '(map(select(.scenario == "pipeline")) + map(select(.scenario != "pipeline"))[:18])[]' "$good" >./set
 	census shares
-	cp "$good" set
+	cp "$good" ./set
 	census default --default
 	grep -q '^census: rows: is 120, not 2400 to 2400 \[default\]$' "$out"
 }
 
 @test "a set of one op or one scenario is no lack of coverage" {
-	taskgen -n 30 --ops rmsnorm,rope | plan --scenario dispatch | simulate | score | reward >set
-	status 0 lint --census set
+	taskgen -n 30 --ops rmsnorm,rope | plan --scenario dispatch | simulate | score | reward >./set
+	status 0 lint --census ./set
 	[[ ! -s $out ]] || fail "$(head -n 3 "$out")"
 }
 

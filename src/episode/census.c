@@ -15,7 +15,7 @@ enum { OP_WINDOW = 17, MAX_OPS = 64, MAX_GPUS = 32, MAX_SCENARIOS = 16 };
 
 struct seen {
 	int64_t index;
-	uint64_t id;          /* hash of the episode_id */
+	uint64_t id; /* hash of the episode_id */
 	uint32_t line;
 	uint8_t op, gpu, scenario;
 };
@@ -125,8 +125,8 @@ static void check_duplicates(const struct objector *o)
 	for (size_t i = 1; i < n_rows; i++)
 		if (rows[i].id == rows[i - 1].id)
 			object(o, RULE_DUPLICATE, -1, "episode_id",
-			       "of index %" PRId64 " (line %" PRIu32 ") occurs twice", rows[i].index,
-			       rows[i].line);
+			       "of index %" PRId64 " (line %" PRIu32 ") occurs twice",
+			       rows[i].index, rows[i].line);
 }
 
 static void check_gaps(const struct objector *o)
@@ -174,9 +174,9 @@ static void check_blocks(const struct objector *o, int n_gpus, int n_scenarios)
 			held[pair] = true;
 		}
 		if (n < size)
-			object(o, RULE_BLOCK_PAIRS, -1, "index", "%" PRId64 " to %" PRId64
-			       " hold %d of %d (gpu, scenario) pairs", rows[i].index,
-			       rows[i].index + size - 1, n, (int)size);
+			object(o, RULE_BLOCK_PAIRS, -1, "index",
+			       "%" PRId64 " to %" PRId64 " hold %d of %d (gpu, scenario) pairs",
+			       rows[i].index, rows[i].index + size - 1, n, (int)size);
 	}
 }
 
@@ -216,7 +216,8 @@ static void check_default(const struct objector *o)
 	within(o, "share unsupported_arch", (double)sum.outcome[OUTCOME_UNSUPPORTED_ARCH] / results,
 	       0.01, 0.05);
 	within(o, "share of improved rewards on the clip",
-	       sum.improved_rewards ? (double)sum.clipped / (double)sum.improved_rewards : 0, 0, 0.40);
+	       sum.improved_rewards ? (double)sum.clipped / (double)sum.improved_rewards : 0, 0,
+	       0.40);
 	within(o, "share of winners whose lineage changes variant",
 	       sum.winners ? (double)sum.changed / (double)sum.winners : 0, 1.0 / 3, 1);
 	within(o, "share of episodes without improvement", (double)sum.none_improved / rows_, 0,

@@ -81,23 +81,21 @@ enum party { LEAD, ENV, AGENT, ALL, REVIEWER, VERIFIER, AUTHOR };
 static const struct {
 	enum party from, to;
 } parties[KIND_COUNT] = {
-	[KIND_PLAN] = { LEAD, ALL },
-	[KIND_DISPATCH] = { LEAD, AGENT },
-	[KIND_CANDIDATE] = { AUTHOR, ENV },
-	[KIND_RESULT] = { ENV, AGENT },
-	[KIND_STATUS] = { AGENT, LEAD },
-	[KIND_REVIEW] = { REVIEWER, AGENT },
-	[KIND_VERIFY] = { VERIFIER, LEAD },
-	[KIND_LEADERBOARD] = { ENV, LEAD },
-	[KIND_MERGE] = { LEAD, ALL },
-	[KIND_REDIRECT] = { LEAD, AGENT },
-	[KIND_HANDOFF] = { AGENT, AGENT },
-	[KIND_VERDICT] = { LEAD, ALL },
+	[KIND_PLAN] = { LEAD, ALL },        [KIND_DISPATCH] = { LEAD, AGENT },
+	[KIND_CANDIDATE] = { AUTHOR, ENV }, [KIND_RESULT] = { ENV, AGENT },
+	[KIND_STATUS] = { AGENT, LEAD },    [KIND_REVIEW] = { REVIEWER, AGENT },
+	[KIND_VERIFY] = { VERIFIER, LEAD }, [KIND_LEADERBOARD] = { ENV, LEAD },
+	[KIND_MERGE] = { LEAD, ALL },       [KIND_REDIRECT] = { LEAD, AGENT },
+	[KIND_HANDOFF] = { AGENT, AGENT },  [KIND_VERDICT] = { LEAD, ALL },
 };
 
 static const char *const party_names[] = {
-	[LEAD] = "the lead", [ENV] = "env", [AGENT] = "an agent", [ALL] = "everybody",
-	[REVIEWER] = "a reviewer", [VERIFIER] = "a verifier",
+	[LEAD] = "the lead",
+	[ENV] = "env",
+	[AGENT] = "an agent",
+	[ALL] = "everybody",
+	[REVIEWER] = "a reviewer",
+	[VERIFIER] = "a verifier",
 	[AUTHOR] = "a worker, proposer or tuner",
 };
 
@@ -138,7 +136,8 @@ static void check_parties(struct walk *w, const struct message *m)
 	if (!declared(e, m->from))
 		object(w->o, RULE_UNDECLARED, w->i, "from", "is not declared: '%s'", m->from);
 	else if (strcmp(m->role, role))
-		object(w->o, RULE_ROLE, w->i, "role", "is not the sender's, %s: '%s'", role, m->role);
+		object(w->o, RULE_ROLE, w->i, "role", "is not the sender's, %s: '%s'", role,
+		       m->role);
 	else if (!is_party(e, parties[m->kind].from, m->from))
 		object(w->o, RULE_ROLE, w->i, "from", "is not %s, which a %s needs: '%s'",
 		       party_names[parties[m->kind].from], kind_name(m->kind), m->from);
@@ -146,7 +145,8 @@ static void check_parties(struct walk *w, const struct message *m)
 		object(w->o, RULE_UNDECLARED, w->i, "to", "is not declared: '%s'", m->to);
 	else if (!is_party(e, parties[m->kind].to, m->to))
 		object(w->o, RULE_ROLE, w->i, "to", "is not %s, which a %s needs: '%s'",
-		       party_names[parties[m->kind].to], kind_name(m->kind), m->to ? m->to : "null");
+		       party_names[parties[m->kind].to], kind_name(m->kind),
+		       m->to ? m->to : "null");
 	else if (m->to && !strcmp(m->to, m->from))
 		object(w->o, RULE_ROLE, w->i, "to", "is the sender itself: '%s'", m->to);
 }
@@ -159,7 +159,8 @@ static const struct kernel *find_kernel(struct walk *w, const char *field, const
 	const struct kernel *k = kernel_find(t->op->name, t->impl == IMPL_TRITON, variant);
 
 	if (!k)
-		object(w->o, RULE_PARAMS, w->i, field, "is no variant of %s: '%s'", t->op->name, variant);
+		object(w->o, RULE_PARAMS, w->i, field, "is no variant of %s: '%s'", t->op->name,
+		       variant);
 	return k;
 }
 
@@ -169,7 +170,8 @@ static void check_param(struct walk *w, const struct kernel *k, const char *fiel
 	int p = kernel_param_index(k, name);
 
 	if (p < 0) {
-		object(w->o, RULE_PARAMS, w->i, field, "has '%s', which %s has not", name, k->variant);
+		object(w->o, RULE_PARAMS, w->i, field, "has '%s', which %s has not", name,
+		       k->variant);
 		return;
 	}
 	for (int i = 0; i < n; i++) {
@@ -178,8 +180,9 @@ static void check_param(struct walk *w, const struct kernel *k, const char *fiel
 		for (int v = 0; v < k->params[p].n; v++)
 			legal |= k->params[p].value[v] == values[i];
 		if (!legal)
-			object(w->o, RULE_PARAMS, w->i, field, "gives %s the value %" PRId64
-			       ", which %s does not list", name, values[i], k->variant);
+			object(w->o, RULE_PARAMS, w->i, field,
+			       "gives %s the value %" PRId64 ", which %s does not list", name,
+			       values[i], k->variant);
 	}
 	if (!n)
 		object(w->o, RULE_PARAMS, w->i, field, "gives %s no value", name);
@@ -195,8 +198,9 @@ static void check_params(struct walk *w, const struct message *m)
 		for (int i = 0; i < m->params.n; i++)
 			check_param(w, k, "params", m->params.key[i], &m->params.value[i], 1);
 		if (m->params.n != k->n_params)
-			object(w->o, RULE_PARAMS, w->i, "params", "has %d parameters, but %s has %d",
-			       m->params.n, k->variant, k->n_params);
+			object(w->o, RULE_PARAMS, w->i, "params",
+			       "has %d parameters, but %s has %d", m->params.n, k->variant,
+			       k->n_params);
 	} else {
 		for (int i = 0; i < m->region.n; i++)
 			check_param(w, k, "region", m->region.key[i], m->region.value[i],
@@ -294,8 +298,8 @@ static void check_share(struct walk *w, const struct message *m)
 		return;
 	check_seen(w, "candidate", m->candidate, RULE_UNSEEN);
 	if (!isnan(m->best_ms) && who >= 0 && !(w->past.heard_ms[f] >> who & 1))
-		object(w->o, RULE_UNSEEN, w->i, "best_ms", "is the time of %s, which %s has not seen",
-		       m->candidate, m->from);
+		object(w->o, RULE_UNSEEN, w->i, "best_ms",
+		       "is the time of %s, which %s has not seen", m->candidate, m->from);
 }
 
 /* ---- the plan ---- */
@@ -338,7 +342,8 @@ static void check_kind(struct walk *w, const struct message *m)
 	case KIND_DISPATCH:
 		check_params(w, m);
 		if (m->tries < 1)
-			object(w->o, RULE_BUDGET, w->i, "tries", "is not positive: %" PRId64, m->tries);
+			object(w->o, RULE_BUDGET, w->i, "tries", "is not positive: %" PRId64,
+			       m->tries);
 		break;
 	case KIND_CANDIDATE:
 		check_candidate(w, m);
@@ -413,9 +418,11 @@ static void check_message(struct walk *w, const struct message *m)
 	check_parties(w, m);
 	walk_digits(w, m);
 	check_kind(w, m);
-	if (m->kind == KIND_RESULT && (outcome == OUTCOME_OK || m->kept < 0 ||
-	    isnan(m->prev_best_ms) || isnan(m->reward) != (outcome == OUTCOME_INFRA_ERROR)))
-		object(w->o, RULE_UNSCORED, w->i, "status", "or what score derives from it is missing");
+	if (m->kind == KIND_RESULT &&
+	    (outcome == OUTCOME_OK || m->kept < 0 || isnan(m->prev_best_ms) ||
+	     isnan(m->reward) != (outcome == OUTCOME_INFRA_ERROR)))
+		object(w->o, RULE_UNSCORED, w->i, "status",
+		       "or what score derives from it is missing");
 	/* Its own fields are known to whoever writes the text beside them. */
 	if (m->kind == KIND_VERIFY || m->kind == KIND_VERDICT)
 		learn_times(w, m);
@@ -425,7 +432,8 @@ static void check_message(struct walk *w, const struct message *m)
 
 static void check_row(const struct row *r, const struct episode *e, const struct objector *o)
 {
-	static const char *const scored[] = { "best_ms", "speedup", "elapsed_s", "scheme", "return" };
+	static const char *const scored[] = { "best_ms", "speedup", "elapsed_s", "scheme",
+		                              "return" };
 	static struct buf id;
 	const char *version = json_str(json_get(r->root, "version"));
 	int64_t count = json_int(json_get(r->root, "num_messages"));
@@ -462,7 +470,7 @@ static void check_row(const struct row *r, const struct episode *e, const struct
 }
 
 /* Promises of the plan, once all is said: no more tries than it has, and
- * nothing begun behind the deadline. */
+ * nothing behind the deadline. */
 static void check_budget(const struct walk *w)
 {
 	const struct episode *e = w->e;
@@ -481,6 +489,9 @@ static void check_budget(const struct walk *w)
 			       "is behind the deadline, %" PRId64, b->deadline_s);
 			break; /* those behind it are too */
 		}
+	if (e->messages[e->n_messages - 1].t > b->deadline_s)
+		object(w->o, RULE_BUDGET, e->n_messages - 1, "t",
+		       "is behind the deadline, %" PRId64, b->deadline_s);
 }
 
 void check_episode(const struct row *r, const struct episode *e, const struct objector *o)
@@ -521,7 +532,10 @@ static enum holdout reserved_for(const struct task *t)
 static void check_facts(const struct row *r, const struct task *t, const struct objector *o)
 {
 	const json *facts = json_get(json_get(r->root, "task"), "gpu_facts");
-	const struct { const char *key; double value; } want[] = {
+	const struct {
+		const char *key;
+		double value;
+	} want[] = {
 		{ "sms", t->gpu->sms },
 		{ "peak_gbps", t->gpu->dram_gbps },
 		{ "peak_tflops", task_peak_tflops(t) },

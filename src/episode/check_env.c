@@ -17,11 +17,12 @@ static void check_digits(struct walk *w, const char *prefix, const struct field 
 
 	for (int k = 0; k < n; k++) {
 		bool time = f[k].type == FT_TIME || f[k].type == FT_NTIME;
+		const void *at = (const char *)base + f[k].offset;
 		double x;
 
 		if (!time && f[k].type != FT_NUM && f[k].type != FT_NNUM)
 			continue;
-		x = *(const double *)((const char *)base + f[k].offset);
+		x = *(const double *)at;
 		if (isnan(x) || x == (time ? num_time(x) : num_value(x)))
 			continue;
 		snprintf(field, sizeof field, "%s%s", prefix, f[k].key);
@@ -64,15 +65,16 @@ static void check_compile(struct walk *w, const struct message *m)
 	need_word(w, SET_COMPILED, "compile.status", c->status);
 	if (ok != (c->registers != EP_NULL_INT) || ok != (c->smem_bytes != EP_NULL_INT) ||
 	    ok != (c->spill_bytes != EP_NULL_INT))
-		object(w->o, RULE_RANGE, w->i, "compile", "has resources if and only if status is ok");
+		object(w->o, RULE_RANGE, w->i, "compile",
+		       "has resources if and only if status is ok");
 	if (!ok && !c->log)
 		object(w->o, RULE_RANGE, w->i, "compile.log", "is null for a failed compilation");
 	if (ok && (c->registers < 1 || c->registers > 255))
 		object(w->o, RULE_RANGE, w->i, "compile.registers", "is not in 1 to 255: %" PRId64,
 		       c->registers);
 	if (ok && (c->smem_bytes < 0 || c->smem_bytes > w->e->task.gpu->smem_per_block))
-		object(w->o, RULE_RANGE, w->i, "compile.smem_bytes",
-		       "is not in 0 to %d: %" PRId64, w->e->task.gpu->smem_per_block, c->smem_bytes);
+		object(w->o, RULE_RANGE, w->i, "compile.smem_bytes", "is not in 0 to %d: %" PRId64,
+		       w->e->task.gpu->smem_per_block, c->smem_bytes);
 	if (ok && c->spill_bytes < 0)
 		object(w->o, RULE_RANGE, w->i, "compile.spill_bytes", "is negative");
 }
@@ -85,7 +87,8 @@ static void check_verify(struct walk *w, const struct message *m)
 	need_word(w, SET_VERDICT, "verify.status", v->status);
 	need_word(w, SET_REASON, "verify.reason", v->reason);
 	if (pass == (v->reason != NULL))
-		object(w->o, RULE_RANGE, w->i, "verify.reason", "is null if and only if status is pass");
+		object(w->o, RULE_RANGE, w->i, "verify.reason",
+		       "is null if and only if status is pass");
 	if (v->max_abs_err < 0 || v->max_rel_err < 0)
 		object(w->o, RULE_RANGE, w->i, "verify", "has a negative error");
 }
@@ -105,8 +108,8 @@ static void check_rates(struct walk *w, const struct message *m)
 	double unseen = 0; /* bytes that may still be in L2 when the clock stops */
 
 	if (!about(b->gbps, gbps))
-		object(w->o, RULE_RATE, w->i, "bench.gbps", "is %.9g, not compulsory bytes / ms, %.9g",
-		       b->gbps, gbps);
+		object(w->o, RULE_RATE, w->i, "bench.gbps",
+		       "is %.9g, not compulsory bytes / ms, %.9g", b->gbps, gbps);
 	if (!about(b->tflops, tflops))
 		object(w->o, RULE_RATE, w->i, "bench.tflops", "is %.9g, not operations / ms, %.9g",
 		       b->tflops, tflops);
@@ -156,8 +159,8 @@ static void check_same(struct walk *w, const struct message *m)
 		    other->bench.present != m->bench.present ||
 		    (m->bench.present && other->bench.ms != m->bench.ms)) {
 			object(w->o, RULE_SAME_MS, w->i, "candidate",
-			       "has the source of %s and another result: '%s'",
-			       w->past.fact[k].id, m->candidate);
+			       "has the source of %s and another result: '%s'", w->past.fact[k].id,
+			       m->candidate);
 			return;
 		}
 	}

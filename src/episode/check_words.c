@@ -81,8 +81,9 @@ static void text_times(struct walk *w, const char *text, int who, uint32_t audie
 		if (learn)
 			walk_time(w, ms, audience);
 		else if (!time_seen(w, ms, who))
-			object(w->o, RULE_TEXT_MS, w->i, "text", "states %.*s ms, which %s has not seen",
-			       (int)(end - start), start, w->e->messages[w->i].from);
+			object(w->o, RULE_TEXT_MS, w->i, "text",
+			       "states %.*s ms, which %s has not seen", (int)(end - start), start,
+			       w->e->messages[w->i].from);
 	}
 }
 
@@ -138,8 +139,8 @@ void walk_text(struct walk *w, const struct message *m)
 
 /* ---- sources ---- */
 
-static const char *const telling[] = { "fault", "faults", "bug", "bugs", "wrong", "wrongly",
-	                               "incorrect", "incorrectly" };
+static const char *const telling[] = { "fault", "faults",  "bug",       "bugs",
+	                               "wrong", "wrongly", "incorrect", "incorrectly" };
 
 /* The telling word that stands at p, of which `room` bytes may be read. */
 static const char *telling_at(const char *p, size_t room)
@@ -161,11 +162,13 @@ static const char *telling_word(const char *s, size_t len)
 {
 	/* A bit per beginning: fau, bug, wro, inc. Three letters that agree are so
 	 * rare that the branch costs nothing. */
+	/* clang-format off */
 	static const unsigned char begin[3][256] = {
 		{ ['f'] = 1, ['F'] = 1, ['b'] = 2, ['B'] = 2, ['w'] = 4, ['W'] = 4, ['i'] = 8, ['I'] = 8 },
 		{ ['a'] = 1, ['A'] = 1, ['u'] = 2, ['U'] = 2, ['r'] = 4, ['R'] = 4, ['n'] = 8, ['N'] = 8 },
 		{ ['u'] = 1, ['U'] = 1, ['g'] = 2, ['G'] = 2, ['o'] = 4, ['O'] = 4, ['c'] = 8, ['C'] = 8 },
 	};
+	/* clang-format on */
 	const unsigned char *p = (const unsigned char *)s;
 
 	for (size_t i = 0; i + 2 < len; i++) {
@@ -195,8 +198,8 @@ void walk_source(struct walk *w, const struct message *m)
 		object(w->o, RULE_SOURCE_OP, w->i, "source", "does not define '%s'", launcher);
 	for (int f = 0; f < w->past.n_facts; f++)
 		if (w->source[f] == hash && who >= 0 && w->past.heard[f] >> who & 1) {
-			object(w->o, RULE_RESUBMITTED, w->i, "source", "is that of %s, which %s knows",
-			       w->past.fact[f].id, m->from);
+			object(w->o, RULE_RESUBMITTED, w->i, "source",
+			       "is that of %s, which %s knows", w->past.fact[f].id, m->from);
 			break;
 		}
 	w->source[w->past.n_facts] = hash;

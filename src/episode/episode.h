@@ -18,10 +18,10 @@
 #define EP_NULL_INT INT64_MIN
 
 enum {
-	EP_MAX_AGENTS = 24,     /* 20 workers and roles beside them */
+	EP_MAX_AGENTS = 24, /* 20 workers and roles beside them */
 	EP_MAX_MESSAGES = 1000,
-	EP_MAX_KEYS = 8,        /* of an open map */
-	EP_MAX_VALUES = 8       /* of one region entry */
+	EP_MAX_KEYS = 8,  /* of an open map */
+	EP_MAX_VALUES = 8 /* of one region entry */
 };
 
 enum kind {
@@ -43,23 +43,32 @@ struct region {
 	int64_t value[EP_MAX_KEYS][EP_MAX_VALUES];
 };
 
-struct assignment { const char *agent, *variant; int64_t tries; };
+struct assignment {
+	const char *agent, *variant;
+	int64_t tries;
+};
 
-struct budget { int64_t tries, deadline_s; };
+struct budget {
+	int64_t tries, deadline_s;
+};
 
-struct entry { int64_t rank; const char *agent, *candidate; double best_ms; };
+struct entry {
+	int64_t rank;
+	const char *agent, *candidate;
+	double best_ms;
+};
 
 struct compile {
-	const char *status;  /* ok, error, unsupported */
-	const char *log;     /* the compiler's words, or NULL; when read only
-	                        whether it is NULL counts */
+	const char *status; /* ok, error, unsupported */
+	/* The compiler's words, or NULL; when read only whether it is NULL counts. */
+	const char *log;
 	int64_t registers, smem_bytes, spill_bytes; /* null unless status is ok */
 };
 
 struct verify {
-	bool present;        /* false: printed as null */
-	const char *status;  /* pass, fail */
-	const char *reason;  /* why it failed, NULL on pass */
+	bool present;       /* false: printed as null */
+	const char *status; /* pass, fail */
+	const char *reason; /* why it failed, NULL on pass */
 	double max_abs_err, max_rel_err;
 };
 
@@ -76,21 +85,21 @@ struct bench {
 /* A message of any kind; which members count is said by schema.def. */
 struct message {
 	int64_t step;
-	int64_t t;           /* whole seconds since the start */
+	int64_t t; /* whole seconds since the start */
 	enum kind kind;
 	const char *role, *from, *to; /* to NULL: everybody */
-	const char *text;    /* reading: NULL, see message_text */
+	const char *text;             /* reading: NULL, see message_text */
 	const char *candidate, *parent, *variant, *agent, *status, *verdict;
-	const char *source;  /* reading: NULL, see message_source */
-	int64_t source_len;  /* writing: its bytes; 0: up to the NUL */
+	const char *source; /* reading: NULL, see message_source */
+	int64_t source_len; /* writing: its bytes; 0: up to the NUL */
 	double best_ms, prev_best_ms, reward, speedup, max_abs_err, max_rel_err, ms;
 	int64_t tries, tries_left, trials;
-	int kept;            /* 0, 1, -1 null */
+	int kept; /* 0, 1, -1 null */
 	struct budget budget;
 	struct compile compile;
 	struct verify verify;
 	struct bench bench;
-	struct cJSON *node;  /* reading: the message's object in the row */
+	struct cJSON *node; /* reading: the message's object in the row */
 	/* The large ones last: message_init clears their counts alone. */
 	int n_assignments, n_entries;
 	struct map params;
@@ -121,7 +130,7 @@ struct task {
 struct episode {
 	struct task task;
 	const char *scenario;
-	int n_agents;        /* specialists; the lead is not counted */
+	int n_agents; /* specialists; the lead is not counted */
 	struct agent agents[EP_MAX_AGENTS];
 	struct assignment assignments[EP_MAX_AGENTS]; /* the plan's */
 	int n_assignments;

@@ -17,12 +17,17 @@
 /* What a verified result may be worth is up to the scheme; what the other
  * outcomes are worth is a weight each. */
 enum weight {
-	W_GAIN,             /* factor of the speed term */
-	W_CLIP,             /* the most that a result's speed term gives */
-	W_CORRECT,          /* for being right, whatever the time */
-	W_VERDICT,          /* factor of the terminal reward */
-	W_NO_IMPROVEMENT, W_COMPILE_ERROR, W_UNSUPPORTED_ARCH, W_WRONG_RESULT,
-	W_LAUNCH_ERROR, W_CRASHED, W_TIMEOUT,
+	W_GAIN,    /* factor of the speed term */
+	W_CLIP,    /* the most that a result's speed term gives */
+	W_CORRECT, /* for being right, whatever the time */
+	W_VERDICT, /* factor of the terminal reward */
+	W_NO_IMPROVEMENT,
+	W_COMPILE_ERROR,
+	W_UNSUPPORTED_ARCH,
+	W_WRONG_RESULT,
+	W_LAUNCH_ERROR,
+	W_CRASHED,
+	W_TIMEOUT,
 	W_COUNT
 };
 

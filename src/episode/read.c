@@ -45,12 +45,12 @@ static void path_print(const struct place *at, char *out, size_t cap)
 		snprintf(out + n, cap - n, "[%d]", at->index);
 }
 
-static void fault(struct reading *rd, enum read_fault kind, const struct place *at,
-                  const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+static void fault(struct reading *rd, enum read_fault kind, const struct place *at, const char *fmt,
+                  ...) __attribute__((format(printf, 4, 5)));
 
 /* "missing field 'PATH'", "unknown field 'PATH'" or "field 'PATH' WHAT". */
-static void fault(struct reading *rd, enum read_fault kind, const struct place *at,
-                  const char *fmt, ...)
+static void fault(struct reading *rd, enum read_fault kind, const struct place *at, const char *fmt,
+                  ...)
 {
 	char path[160], what[200];
 	va_list ap;
@@ -132,8 +132,8 @@ static void check_keys(struct reading *rd, const struct place *up, const json *o
 	}
 }
 
-static void read_object(struct reading *rd, const struct place *at, json *obj,
-                        enum field_type part, void *to)
+static void read_object(struct reading *rd, const struct place *at, json *obj, enum field_type part,
+                        void *to)
 {
 	int n;
 	const struct field *f = schema_part(part, &n);
@@ -501,8 +501,8 @@ static void read_shape(struct reading *rd, struct task *t)
 static void read_problem(struct reading *rd, struct task *t)
 {
 	static const struct place op_at = { NULL, "op", 0 }, impl_at = { NULL, "impl", 0 },
-	                          gpu_at = { NULL, "gpu", 0 }, arch_at = { NULL, "arch", 0 },
-	                          dtype_at = { NULL, "dtype", 0 };
+				  gpu_at = { NULL, "gpu", 0 }, arch_at = { NULL, "arch", 0 },
+				  dtype_at = { NULL, "dtype", 0 };
 	int said = rd->said, impl, dtype;
 	const char *op = need_string(rd, &op_at), *im = need_string(rd, &impl_at);
 	const char *gpu = need_string(rd, &gpu_at), *arch = need_string(rd, &arch_at);
@@ -535,7 +535,7 @@ static void read_problem(struct reading *rd, struct task *t)
 static void read_task(struct reading *rd, struct task *t)
 {
 	static const struct place id_at = { NULL, "task_id", 0 }, seed_at = { NULL, "seed", 0 },
-	                          split_at = { NULL, "split", 0 };
+				  split_at = { NULL, "split", 0 };
 	const char *seed;
 
 	t->task_id = need_string(rd, &id_at);
@@ -569,8 +569,9 @@ int holdout_read(const struct row *r, struct task *t, const struct read_faults *
 void candidate_read(const struct row *r, struct candidate_row *c)
 {
 	static const struct place variant_at = { NULL, "variant", 0 },
-	                          params_at = { NULL, "params", 0 }, fault_at = { NULL, "fault", 0 },
-	                          source_at = { NULL, "source", 0 };
+				  params_at = { NULL, "params", 0 },
+				  fault_at = { NULL, "fault", 0 },
+				  source_at = { NULL, "source", 0 };
 	struct reading rd = { r, NULL, 0 };
 	json *params = json_get_mut(r->root, "params");
 	const json *name = json_get(r->root, "fault"), *source = json_get(r->root, "source");
@@ -599,8 +600,7 @@ bool plan_present(const struct row *r)
 
 static void read_scenario(struct reading *rd, struct episode *e, int agents)
 {
-	static const struct place name_at = { NULL, "scenario", 0 },
-	                          n_at = { NULL, "n_agents", 0 };
+	static const struct place name_at = { NULL, "scenario", 0 }, n_at = { NULL, "n_agents", 0 };
 	int min, max;
 
 	e->scenario = need_string(rd, &name_at);
@@ -619,7 +619,7 @@ static void read_scenario(struct reading *rd, struct episode *e, int agents)
 void plan_read(const struct row *r, struct episode *e)
 {
 	static const struct place agents_at = { NULL, "agents", 0 },
-	                          assignments_at = { NULL, "assignments", 0 };
+				  assignments_at = { NULL, "assignments", 0 };
 	struct reading rd = { r, NULL, 0 };
 	int nf, n = 0;
 	const struct field *f = schema_part(FT_AGENTS, &nf);

@@ -38,11 +38,11 @@ void plan_read(const struct row *r, struct episode *e);
 
 /* A bare candidate: what `space` prints and --candidates takes. */
 struct candidate_row {
-	struct task task;    /* without task_id, index, seed, split */
+	struct task task; /* without task_id, index, seed, split */
 	const char *variant;
 	struct map params;
-	const char *fault;   /* NULL: none */
-	const json *source;  /* NULL: ours, to be rendered; else row_text */
+	const char *fault;  /* NULL: none */
+	const json *source; /* NULL: ours, to be rendered; else row_text */
 };
 
 void candidate_read(const struct row *r, struct candidate_row *c);

@@ -24,13 +24,14 @@ int replay_fact(const struct replay *rp, const char *candidate)
 	if (!candidate)
 		return -1;
 	/* c007 is the seventh, unless the row is a strange one. */
-	for (const char *p = candidate + (*candidate == 'c'); *p >= '0' && *p <= '9' && n < 10000; p++)
+	for (const char *p = candidate + (*candidate == 'c'); *p >= '0' && *p <= '9' && n < 10000;
+	     p++)
 		n = 10 * n + (*p - '0');
 	if (n >= 1 && n <= rp->n_facts && !strcmp(rp->fact[n - 1].id, candidate))
 		return n - 1;
 	for (int i = rp->n_facts - 1; i >= 0; i--)
-			if (!strcmp(rp->fact[i].id, candidate))
-				return i;
+		if (!strcmp(rp->fact[i].id, candidate))
+			return i;
 	return -1;
 }
 

@@ -18,23 +18,23 @@ enum { WHO_LEAD = EP_MAX_AGENTS, WHO_COUNT, WHO_NOBODY = -1 };
  * what has not happened. */
 struct fact {
 	const char *id;
-	int author;    /* index in e->agents, or WHO_NOBODY */
+	int author; /* index in e->agents, or WHO_NOBODY */
 	int sent, reviewed, result, verified;
-	double ms;     /* of a verified and timed result, else NAN */
+	double ms; /* of a verified and timed result, else NAN */
 };
 
 struct replay {
 	const struct episode *e;
-	int n;                       /* messages taken */
+	int n; /* messages taken */
 	int n_facts;
 	struct fact fact[EP_MAX_MESSAGES];
 	/* Bit 1 << who: has heard of the candidate; knows its time. */
 	uint32_t heard[EP_MAX_MESSAGES], heard_ms[EP_MAX_MESSAGES];
 	double prev_best[EP_MAX_AGENTS]; /* README, Rewards: for the next result */
-	double best[EP_MAX_AGENTS];  /* least verified time, NAN if none */
+	double best[EP_MAX_AGENTS];      /* least verified time, NAN if none */
 	int best_fact[EP_MAX_AGENTS];
 	int64_t tries[EP_MAX_AGENTS], kept[EP_MAX_AGENTS];
-	double team_best;            /* min(baseline, every verified time) */
+	double team_best; /* min(baseline, every verified time) */
 };
 
 /* Before the first message. e->baseline_ms and e->agents must be set; messages

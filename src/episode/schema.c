@@ -23,13 +23,13 @@ static const unsigned char kind_owner[] = {
 
 static const struct field part_fields[] = {
 #define PART(part, tag, key, type, member) { key, FT_##type, offsetof(struct tag, member) },
-#define BARE(part, key, type) { key, FT_##type, 0 },
+#define BARE(part, key, type)              { key, FT_##type, 0 },
 #include "episode/schema.def"
 };
 
 static const unsigned char part_owner[] = {
 #define PART(part, tag, key, type, member) FT_##part,
-#define BARE(part, key, type) FT_##part,
+#define BARE(part, key, type)              FT_##part,
 #include "episode/schema.def"
 };
 

@@ -13,11 +13,34 @@
 /* What a value is. From FT_ASSIGNMENTS on, the type is a fixed object (or an
  * array of them) with fields of its own: schema_part. */
 enum field_type {
-	FT_STR, FT_NSTR, FT_TEXT, FT_NTEXT, FT_SOURCE, FT_INT, FT_NINT, FT_NUM, FT_NNUM,
-	FT_TIME, FT_NTIME, FT_NBOOL, FT_KINDNAME, FT_MAP, FT_REGION,
-	FT_ASSIGNMENTS, FT_BUDGET, FT_COMPILE, FT_VERIFY, FT_BENCH, FT_ENTRIES, FT_AGENTS,
-	FT_MESSAGES, FT_TASK, FT_TOLERANCE, FT_GPU_FACTS,
-	FT_EPISODE, FT_HOLDOUT, /* whole rows */
+	FT_STR,
+	FT_NSTR,
+	FT_TEXT,
+	FT_NTEXT,
+	FT_SOURCE,
+	FT_INT,
+	FT_NINT,
+	FT_NUM,
+	FT_NNUM,
+	FT_TIME,
+	FT_NTIME,
+	FT_NBOOL,
+	FT_KINDNAME,
+	FT_MAP,
+	FT_REGION,
+	FT_ASSIGNMENTS,
+	FT_BUDGET,
+	FT_COMPILE,
+	FT_VERIFY,
+	FT_BENCH,
+	FT_ENTRIES,
+	FT_AGENTS,
+	FT_MESSAGES,
+	FT_TASK,
+	FT_TOLERANCE,
+	FT_GPU_FACTS,
+	FT_EPISODE,
+	FT_HOLDOUT, /* whole rows */
 	FT_COUNT
 };
 
@@ -34,8 +57,15 @@ const struct field *schema_part(enum field_type part, int *n);
 
 /* Closed vocabularies. A word belongs to one set; OUTCOME_OK … are its words. */
 enum word_set {
-	SET_ROLE, SET_OUTCOME, SET_COMPILED, SET_VERDICT, SET_REASON, SET_LIMITER, SET_SPLIT,
-	SET_ORIGIN, SET_HELD
+	SET_ROLE,
+	SET_OUTCOME,
+	SET_COMPILED,
+	SET_VERDICT,
+	SET_REASON,
+	SET_LIMITER,
+	SET_SPLIT,
+	SET_ORIGIN,
+	SET_HELD
 };
 
 enum word {

@@ -108,14 +108,15 @@ static void settle_result(const struct court *c, struct message *m)
 	}
 	truth = outcome(m, improved);
 	if (truth < 0 || (stated != truth && (stated != OUTCOME_OK || !message_timed(m))))
-		object(c->o, RULE_OUTCOME, c->i, "status", "is not what compile, verify and bench %s: '%s'",
+		object(c->o, RULE_OUTCOME, c->i, "status",
+		       "is not what compile, verify and bench %s: '%s'",
 		       truth < 0 ? "can have" : "show", m->status);
 	if (truth >= 0)
 		m->status = word_name((enum word)truth);
 	fill(c, RULE_DERIVED, "prev_best_ms", &m->prev_best_ms, prev);
 	if (m->kept >= 0 && m->kept != improved)
-		object(c->o, RULE_DERIVED, c->i, "kept", "is %s, not %s", m->kept ? "true" : "false",
-		       improved ? "true" : "false");
+		object(c->o, RULE_DERIVED, c->i, "kept", "is %s, not %s",
+		       m->kept ? "true" : "false", improved ? "true" : "false");
 	m->kept = improved;
 }
 
@@ -138,35 +139,43 @@ static const char *agent_name(const struct episode *e, int a)
 	return a >= 0 ? e->agents[a].id : "nobody";
 }
 
+/* The agents that have a time, the best first, ties by their order. */
+static int rank_agents(const struct court *c, int *order)
+{
+	const double *best = c->past->best;
+	int n = 0, k;
+
+	for (int a = 0; a < c->e->n_agents; a++) {
+		if (isnan(best[a]))
+			continue;
+		for (k = n++; k > 0 && best[a] < best[order[k - 1]]; k--)
+			order[k] = order[k - 1];
+		order[k] = a;
+	}
+	return n;
+}
+
 static void check_leaderboard(const struct court *c, const struct message *m)
 {
 	const struct replay *past = c->past;
-	bool used[EP_MAX_AGENTS] = { false };
+	int order[EP_MAX_AGENTS], n = rank_agents(c, order);
 	char field[48];
-	int n = 0;
 
-	for (int a = 0; a < c->e->n_agents; a++)
-		n += !isnan(past->best[a]);
 	if (m->n_entries != n)
-		object(c->o, RULE_LEADERBOARD, c->i, "entries", "has %d items, but %d agents have a time",
-		       m->n_entries, n);
+		object(c->o, RULE_LEADERBOARD, c->i, "entries",
+		       "has %d items, but %d agents have a time", m->n_entries, n);
 	for (int k = 0; k < m->n_entries && k < n; k++) {
 		const struct entry *x = &m->entries[k];
-		int best = -1;
+		const char *agent = c->e->agents[order[k]].id;
+		const char *candidate = past->fact[past->best_fact[order[k]]].id;
+		double ms = past->best[order[k]];
 
-		for (int a = 0; a < c->e->n_agents; a++)
-			if (!used[a] && !isnan(past->best[a]) &&
-			    (best < 0 || past->best[a] < past->best[best]))
-				best = a;
-		used[best] = true;
 		snprintf(field, sizeof field, "entries[%d]", k);
-		if (x->rank != k + 1 || strcmp(x->agent, c->e->agents[best].id) ||
-		    strcmp(x->candidate, past->fact[past->best_fact[best]].id) ||
-		    x->best_ms != past->best[best])
+		if (x->rank != k + 1 || strcmp(x->agent, agent) ||
+		    strcmp(x->candidate, candidate) || x->best_ms != ms)
 			object(c->o, RULE_LEADERBOARD, c->i, field,
-			       "is not rank %d, agent %s, candidate %s, best_ms %.6g", k + 1,
-			       c->e->agents[best].id, past->fact[past->best_fact[best]].id,
-			       past->best[best]);
+			       "is not rank %d, agent %s, candidate %s, best_ms %.6g", k + 1, agent,
+			       candidate, ms);
 	}
 }
 
@@ -225,7 +234,8 @@ static void check_verify(const struct court *c, const struct message *m)
 		object(c->o, RULE_VERIFY_TRUTH, c->i, "verdict", "is not the result's, %s: '%s'",
 		       result->verify.status, m->verdict);
 	else if (!isnan(m->ms) && !message_timed(result))
-		object(c->o, RULE_VERIFY_TRUTH, c->i, "ms", "is a time of a candidate that has none");
+		object(c->o, RULE_VERIFY_TRUTH, c->i, "ms",
+		       "is a time of a candidate that has none");
 }
 
 static void settle_verdict(const struct court *c, struct message *m)
@@ -266,7 +276,8 @@ static void settle_message(const struct court *c, struct message *m)
 		settle_result(c, m);
 		break;
 	case KIND_STATUS:
-		hold(c, RULE_STATUS_BEST, "best_ms", m->best_ms, from >= 0 ? c->past->best[from] : NAN);
+		hold(c, RULE_STATUS_BEST, "best_ms", m->best_ms,
+		     from >= 0 ? c->past->best[from] : NAN);
 		break;
 	case KIND_REVIEW:
 		time_of(c, m->candidate, &f);
@@ -312,7 +323,8 @@ static void settle_ends(struct court *c)
 	if (verdicts != 1 || e->messages[e->n_messages - 1].kind != KIND_VERDICT)
 		object(c->o, RULE_VERDICT_LAST, -1, "messages",
 		       verdicts == 1 ? "does not end with the verdict"
-		                     : "has not one verdict, but %d", verdicts);
+		                     : "has not one verdict, but %d",
+		       verdicts);
 	c->i = -1;
 	for (int a = 0; a < e->n_agents; a++) {
 		struct agent *g = &e->agents[a];
@@ -325,8 +337,7 @@ static void settle_ends(struct court *c)
 		fill(c, RULE_DERIVED, field, &g->best_ms, past->best[a]);
 	}
 	fill(c, RULE_DERIVED, "best_ms", &e->best_ms, past->team_best);
-	fill(c, RULE_DERIVED, "speedup", &e->speedup,
-	     num_value(e->baseline_ms / past->team_best));
+	fill(c, RULE_DERIVED, "speedup", &e->speedup, num_value(e->baseline_ms / past->team_best));
 	fill_int(c, RULE_DERIVED, "elapsed_s", &e->elapsed_s,
 	         e->n_messages ? e->messages[e->n_messages - 1].t : 0);
 }
@@ -342,7 +353,8 @@ static void settle_rewards(struct court *c)
 	const char *why = pay_parse(&pay, e->scheme ? e->scheme : "standard");
 
 	if (why) {
-		object(c->o, RULE_SCHEME, -1, "scheme", "is none of ours (%s): '%s'", why, e->scheme);
+		object(c->o, RULE_SCHEME, -1, "scheme", "is none of ours (%s): '%s'", why,
+		       e->scheme);
 		return;
 	}
 	for (int i = 0; i < e->n_messages; i++)

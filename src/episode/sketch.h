@@ -21,17 +21,15 @@
 
 #include "base/buf.h"
 
-enum {
-	SKETCH_KEEP = 4096,
-	SKETCH_SLOTS = 4 * SKETCH_KEEP,
-	SKETCH_ROWS = 2,
-	SKETCH_CELLS = 4096
-};
+enum { SKETCH_KEEP = 4096, SKETCH_SLOTS = 4 * SKETCH_KEEP, SKETCH_ROWS = 2, SKETCH_CELLS = 4096 };
 
 struct sketch {
 	int n;
 	uint64_t limit; /* hashes from here on are not kept; 0: all are */
-	struct sketch_item { uint64_t hash; int64_t count; } slot[SKETCH_SLOTS];
+	struct sketch_item {
+		uint64_t hash;
+		int64_t count;
+	} slot[SKETCH_SLOTS];
 };
 
 /* {0} is an empty one. */
@@ -55,7 +53,9 @@ double sketch_repeats(struct sketch *s);
 void sketch_print(struct sketch *s, struct buf *out);
 bool sketch_read(struct sketch *s, const char *text);
 
-struct buckets { int64_t cell[SKETCH_ROWS][SKETCH_CELLS]; };
+struct buckets {
+	int64_t cell[SKETCH_ROWS][SKETCH_CELLS];
+};
 
 void buckets_add(struct buckets *b, uint64_t hash);
 /* At most this many times did the commonest item occur. */

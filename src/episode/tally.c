@@ -20,27 +20,37 @@
 #include "kernels/kernel.h"
 
 enum {
-	MAX_OPS = 32, MAX_GPUS = 16, MAX_SCENARIOS = 8, MAX_VARIANTS = 16,
+	MAX_OPS = 32,
+	MAX_GPUS = 16,
+	MAX_SCENARIOS = 8,
+	MAX_VARIANTS = 16,
 	N_OUTCOMES = OUTCOME_INFRA_ERROR - OUTCOME_OK + 1,
-	ELAPSED_BINS = 24,  /* of 900 s; the last holds all that is longer */
-	REWARD_BINS = 42,   /* of 0.05 from -1 to 1; the outer ones hold the rest */
-	SPEEDUP_BINS = 24,  /* of 0.5 in log2; the last holds all that is more */
+	ELAPSED_BINS = 24, /* of 900 s; the last holds all that is longer */
+	REWARD_BINS = 42,  /* of 0.05 from -1 to 1; the outer ones hold the rest */
+	SPEEDUP_BINS = 24, /* of 0.5 in log2; the last holds all that is more */
 	SKILL_BINS = 10
 };
 
 /* Plain counts and sums. */
 enum count {
-	EPISODES, MESSAGES, AGENTS, CANDIDATES, TEXTS, WORDS_3, ELAPSED, IMPROVED_PAID, CLIPPED,
-	WINNERS, CHANGED, UNIMPROVED,
+	EPISODES,
+	MESSAGES,
+	AGENTS,
+	CANDIDATES,
+	TEXTS,
+	WORDS_3,
+	ELAPSED,
+	IMPROVED_PAID,
+	CLIPPED,
+	WINNERS,
+	CHANGED,
+	UNIMPROVED,
 	N_COUNTS
 };
 
 /* Sums for means and correlations, in millionths. Squares outgrow what a JSON
  * number holds exactly: two digits to the base 10^12 each. */
-enum sum {
-	RETURN, LOG, RETURN_2, LOG_2, RETURN_LOG, RETURN_AGENTS, AGENTS_2,
-	N_SUMS
-};
+enum sum { RETURN, LOG, RETURN_2, LOG_2, RETURN_LOG, RETURN_AGENTS, AGENTS_2, N_SUMS };
 
 static int64_t count[N_COUNTS], kinds[KIND_COUNT], elapsed[ELAPSED_BINS], rewards[REWARD_BINS],
 	speedups[SPEEDUP_BINS];
@@ -48,10 +58,11 @@ static int64_t sums[N_SUMS][2];
 static int64_t by_scenario[MAX_SCENARIOS][N_OUTCOMES], by_op[MAX_OPS][N_OUTCOMES];
 static int64_t scenario_sum[MAX_SCENARIOS][5]; /* episodes, agents, messages, tries, return */
 static int64_t op_episodes[MAX_OPS], op_candidates[MAX_OPS], gpu_episodes[MAX_GPUS];
-static int64_t skill[SKILL_BINS][4];           /* agents, tries, kept, return */
-static int64_t moves[TALLY_MOVES][2];          /* all, improved */
+static int64_t skill[SKILL_BINS][4];  /* agents, tries, kept, return */
+static int64_t moves[TALLY_MOVES][2]; /* all, improved */
 static int64_t wins[MAX_OPS][IMPL_COUNT][MAX_GPUS][MAX_VARIANTS];
 
+/* clang-format off */
 static const struct {
 	const char *key;
 	int64_t *value;
@@ -75,6 +86,7 @@ static const struct {
 	ARRAY("wins", wins),
 #undef ARRAY
 };
+/* clang-format on */
 
 static struct sketch texts, trigrams, masked_trigrams, sources, masked_sources;
 
@@ -292,7 +304,9 @@ static void take_text(const struct row *r, const struct message *m)
  * masked form hashes to is remembered. */
 static void take_source(const struct row *r, const struct message *m, int op)
 {
-	static struct { uint64_t raw, masked; } memory[1 << 14];
+	static struct {
+		uint64_t raw, masked;
+	} memory[1 << 14];
 	static struct buf masked;
 	size_t len, at;
 	const char *raw = row_raw(r, json_get(m->node, "source"), &len);
@@ -315,7 +329,7 @@ static void take_result(const struct message *m, int scenario, int op, double cl
 {
 	int outcome = word_find(SET_OUTCOME, m->status);
 
-	if (outcome < 0)
+	if (outcome < OUTCOME_OK)
 		return;
 	by_scenario[scenario][outcome - OUTCOME_OK]++;
 	by_op[op][outcome - OUTCOME_OK]++;
@@ -493,14 +507,16 @@ void tally_read(const struct row *r)
 	const json *part;
 
 	if (strcmp(row_str(r, r->root, "", "partial"), KS_VERSION))
-		row_fail(r, "partial is of another version '%s'", row_str(r, r->root, "", "partial"));
+		row_fail(r, "partial is of another version '%s'",
+		         row_str(r, r->root, "", "partial"));
 	for (int i = 0; i < LEN(arrays); i++)
 		read_array(r, arrays[i].key, arrays[i].value, arrays[i].n);
 	for (int i = 0; i < N_SUMS; i++)
 		sum_carry(sums[i]);
 	part = row_object(r, r->root, "", "sketches");
 	for (int i = 0; i < LEN(sketches); i++)
-		if (!sketch_read(sketches[i].sketch, read_text(r, part, "sketches", sketches[i].key)))
+		if (!sketch_read(sketches[i].sketch,
+		                 read_text(r, part, "sketches", sketches[i].key)))
 			row_fail(r, "field 'sketches.%s' is no sketch", sketches[i].key);
 	part = row_object(r, r->root, "", "skeletons");
 	for (int k = 0; k < KIND_COUNT; k++)
@@ -591,11 +607,11 @@ static void report_returns(json *j)
 	json_add_num(o, "mean", ratio(ret, n));
 	json_add_num(o, "per_try", ratio(ret, (double)count[CANDIDATES]));
 	json_add_num(o, "correlation_n_agents",
-	             correlation(n, ret, (double)count[AGENTS], sum_of(RETURN_2),
-	                         sum_of(AGENTS_2), sum_of(RETURN_AGENTS)));
-	json_add_num(o, "correlation_log2_speedup",
-	             correlation(n, ret, log2, sum_of(RETURN_2), sum_of(LOG_2),
-	                         sum_of(RETURN_LOG)));
+	             correlation(n, ret, (double)count[AGENTS], sum_of(RETURN_2), sum_of(AGENTS_2),
+	                         sum_of(RETURN_AGENTS)));
+	json_add_num(
+		o, "correlation_log2_speedup",
+		correlation(n, ret, log2, sum_of(RETURN_2), sum_of(LOG_2), sum_of(RETURN_LOG)));
 	part = json_add_object(j, "rewards");
 	json_add_num(part, "from", -1.05);
 	json_add_num(part, "bin", 0.05);

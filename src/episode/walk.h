@@ -21,7 +21,10 @@ struct walk {
 	int mend[EP_MAX_AGENTS];          /* fact whose review failed, or -1 */
 	/* Every time in ms that somebody has seen, and who. */
 	int n_times;
-	struct { double ms; uint32_t who; } time[MAX_TIMES];
+	struct {
+		double ms;
+		uint32_t who;
+	} time[MAX_TIMES];
 };
 
 /* check_env.c: what env says, and numbers in general. */

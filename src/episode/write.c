@@ -131,7 +131,8 @@ json *message_write(struct row *r, const struct message *m)
 
 	for (int pass = 0; pass < 2; pass++) {
 		for (int i = 0; i < n; i++)
-			json_add(j, f[i].key, value(r, m, f[i].type, (const char *)m + f[i].offset));
+			json_add(j, f[i].key,
+			         value(r, m, f[i].type, (const char *)m + f[i].offset));
 		f = schema_kind(m->kind, &n);
 	}
 	return j;

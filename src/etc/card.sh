@@ -36,7 +36,7 @@ features=$(lint --schema episodes --indent 2)
 holdout_features=$(lint --schema holdout --indent 2)
 version=$(taskgen --version | awk '{ print $2 }')
 jq -j --arg features "$features" --arg holdout_features "$holdout_features" \
-	--argjson bytes "$(cat "$dir"/batches/batch_*.jsonl | wc -c)" \
+	--argjson bytes "$(stat -c %s "$dir"/batches/batch_*.jsonl | awk '{ n += $1 } END { printf "%d", n }')" \
 	--argjson holdout_bytes "$(wc -c <"$dir/tasks_holdout.jsonl")" \
 	--argjson holdout_rows "$(wc -l <"$dir/tasks_holdout.jsonl")" \
 	--arg version "$version" --arg command "$command" \

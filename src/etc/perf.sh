@@ -10,24 +10,24 @@ mkdir -p "$d"
 trap 'rm -rf "$d"' EXIT
 rows=${ROWS:-600}
 
-# timed COMMAND…: runs it, stdout to $to; sets $wall (s) and $peak (MB).
+# timed COMMAND…: runs it, stdout to $to; sets $wall and $cpu (s) and $peak (MB,
+# of the largest process).
 to=$d/out
 timed() {
-	/usr/bin/time -o "$d/time" -f '%e %M' "$@" >"$to"
-	read -r wall peak <"$d/time"
-	peak=$(awk -v k="$peak" 'BEGIN { printf "%.1f", k / 1024 }')
+	/usr/bin/time -o "$d/time" -f '%e %U %S %M' "$@" >"$to"
+	read -r wall cpu peak < <(awk '{ print $1, $2 + $3, $4 / 1024 }' "$d/time")
 }
 
 # line NAME ROWS BYTES: a line of the table.
 line() {
-	awk -v n="$1" -v r="$2" -v b="$3" -v w="$wall" -v p="$peak" 'BEGIN {
+	awk -v n="$1" -v r="$2" -v b="$3" -v w="$wall" -v c="$cpu" -v p="$peak" 'BEGIN {
 		t = w < 0.01 ? 0.01 : w
-		printf "%-44s %8.2f %9.0f %9.1f %8s\n", n, w, r / t, b / t / 1e6, p }'
+		printf "%-40s %8.2f %8.2f %9.0f %9.1f %8.1f\n", n, w, c, r / t, b / t / 1e6, p }'
 }
 
 printf '# %s rows; %s; %s cores; MB/s of rows in or out, whichever is more\n' "$rows" \
 	"$(taskgen --version | sed 's/.*(\(.*\))/\1/')" "$(nproc)"
-printf '%-44s %8s %9s %9s %8s\n' '# program' 's' 'rows/s' 'MB/s' 'peak MB'
+printf '%-40s %8s %8s %9s %9s %8s\n' '# program' 's' 'cpu s' 'rows/s' 'MB/s' 'peak MB'
 
 bytes() { stat -c %s "$@" | awk '{ if ($1 > m) m = $1 } END { print m }'; }
 timed taskgen -n "$rows"

@@ -25,4 +25,9 @@ if [[ $(<"$dir/.knobs") == "$default" ]]; then
 fi
 lint "${census[@]}" "$dir"/batches/batch_*.jsonl || bad=1
 lint "$dir/tasks_holdout.jsonl" || bad=1
+# What lint cannot count: a line for each figure that is out of bounds.
+if [[ ${census[*]} == *--default ]]; then
+	bounds=$(jq -r -f src/etc/bounds.jq "$dir/stats.json")
+	[[ -z $bounds ]] || { echo "$bounds"; bad=1; }
+fi
 exit "$bad"

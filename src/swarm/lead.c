@@ -108,7 +108,7 @@ void lead_redirect(struct world *w, int member, int leader, int n)
 
 bool lead_goes_on(struct world *w)
 {
-	if (w->now > w->deadline)
+	if (!world_has_time(w))
 		return false;
 	if (w->reserve < 1 && w->now < least_seconds && w->emergency > 0) {
 		w->reserve = 2;

@@ -57,6 +57,7 @@ const struct scenario scenario_campaign = {
 	.name = "campaign",
 	.min_agents = 5,
 	.max_agents = 20,
+	.last_leg = 1500,
 	.wander = 0.85,
 	.plan = plan,
 	.start = start,

@@ -48,6 +48,7 @@ const struct scenario scenario_dispatch = {
 	.name = "dispatch",
 	.min_agents = 2,
 	.max_agents = 8,
+	.last_leg = 1500,
 	.wander = 0.85,
 	.plan = plan,
 	.start = start,

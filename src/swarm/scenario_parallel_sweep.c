@@ -46,6 +46,7 @@ const struct scenario scenario_parallel_sweep = {
 	.name = "parallel_sweep",
 	.min_agents = 4,
 	.max_agents = 20,
+	.last_leg = 1500,
 	.wander = 0.25,
 	.plan = plan,
 	.start = start,

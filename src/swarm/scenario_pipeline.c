@@ -117,6 +117,7 @@ const struct scenario scenario_pipeline = {
 	.name = "pipeline",
 	.min_agents = 3,
 	.max_agents = 6,
+	.last_leg = 2700,
 	.wander = 0.85,
 	.plan = plan,
 	.start = start,

@@ -118,13 +118,25 @@ int64_t world_think(struct rng *r, double minutes)
 	return 1 + (int64_t)(60 * minutes * num_exp(0.55 * rng_normal(r)));
 }
 
+bool world_has_time(const struct world *w)
+{
+	int64_t queued = w->gpu_free > w->now ? w->gpu_free : w->now;
+
+	return queued + w->scenario->last_leg <= w->deadline;
+}
+
+/* Who would not be done thinking in time does not begin. */
 static void think(struct world *w, int member)
 {
 	struct member *m = &w->members[member];
+	int64_t t = w->now + world_think(&m->rng, 16.0 - 9.0 * m->agent->skill);
 
+	if (t + w->scenario->last_leg > w->deadline) {
+		m->tries = 0;
+		return;
+	}
 	m->busy = true;
-	push(w, w->now + world_think(&m->rng, 16.0 - 9.0 * m->agent->skill), EVENT_THOUGHT, member,
-	     0);
+	push(w, t, EVENT_THOUGHT, member, 0);
 }
 
 void world_give(struct world *w, int member, int tries)
@@ -201,7 +213,7 @@ static void thought(struct world *w, int member)
 	int c;
 
 	/* What cannot be finished before the deadline is not begun. */
-	if (w->now > w->deadline || w->n_candidates == MAX_CANDIDATES ||
+	if (!world_has_time(w) || w->n_candidates == MAX_CANDIDATES ||
 	    (c = search_propose(w, member)) < 0) {
 		m->tries = 0;
 		m->busy = false;
@@ -234,7 +246,7 @@ static void resulted(struct world *w, int candidate)
 	m->busy = false;
 	if (w->scenario->resulted)
 		w->scenario->resulted(w, candidate);
-	if (!m->busy && m->tries > 0 && w->now <= w->deadline)
+	if (!m->busy && m->tries > 0 && world_has_time(w))
 		think(w, author);
 }
 

@@ -81,7 +81,8 @@ struct world;
 struct scenario {
 	const char *name;
 	int min_agents, max_agents;
-	double wander; /* chance to look at a variant that is nobody's order */
+	int64_t last_leg; /* seconds from a last candidate to the verdict, with room */
+	double wander;    /* chance to look at a variant that is nobody's order */
 	/* Roles and assignments of e->agents[0 … n_agents). */
 	void (*plan)(struct world *w);
 	void (*start)(struct world *w);
@@ -129,6 +130,8 @@ struct world {
 /* world.c */
 /* An agent has `tries` more and begins to think. */
 void world_give(struct world *w, int member, int tries);
+/* Whether a candidate sent now can still be run before the deadline. */
+bool world_has_time(const struct world *w);
 /* To the GPU, not before `ready`. */
 void world_run(struct world *w, int candidate, int64_t ready);
 void world_later(struct world *w, int64_t seconds, int what, int arg);

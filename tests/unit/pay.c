@@ -27,7 +27,8 @@ static struct message *result(const char *to, double prev, double ms, const char
 	m->prev_best_ms = prev;
 	m->kept = ms < prev * 0.99;
 	m->compile.status = word_name(COMPILED_OK);
-	m->status = status ? status : word_name(m->kept ? OUTCOME_IMPROVED : OUTCOME_NO_IMPROVEMENT);
+	m->status =
+		status ? status : word_name(m->kept ? OUTCOME_IMPROVED : OUTCOME_NO_IMPROVEMENT);
 	m->verify = (struct verify){ !isnan(ms), word_name(VERDICT_PASS), NULL, 0, 0 };
 	m->bench.present = !isnan(ms);
 	m->bench.ms = ms;
@@ -80,18 +81,18 @@ static void episode(void)
 	e.task.dtype = DT_FP16;
 	memcpy(e.task.shape, shape, sizeof shape);
 	candidate("c001", "a01");
-	result("a01", 8, 1, NULL);                                       /* 1 */
+	result("a01", 8, 1, NULL); /* 1 */
 	candidate("c002", "a02");
-	result("a02", 8, 6, NULL)->candidate = "c002";                   /* 3 */
-	result("a02", 6, 7, NULL);                                       /* 4 */
-	result("a02", 6, NAN, word_name(OUTCOME_COMPILE_ERROR));         /* 5 */
-	result("a02", 6, NAN, word_name(OUTCOME_UNSUPPORTED_ARCH));      /* 6 */
-	result("a02", 6, NAN, word_name(OUTCOME_WRONG_RESULT));          /* 7 */
-	result("a01", 1, NAN, word_name(OUTCOME_LAUNCH_ERROR));          /* 8 */
-	result("a01", 1, NAN, word_name(OUTCOME_CRASHED));               /* 9 */
-	result("a01", 1, NAN, word_name(OUTCOME_TIMEOUT));               /* 10 */
-	result("a01", 1, NAN, word_name(OUTCOME_INFRA_ERROR));           /* 11 */
-	verdict(1);                                                      /* 12 */
+	result("a02", 8, 6, NULL)->candidate = "c002";              /* 3 */
+	result("a02", 6, 7, NULL);                                  /* 4 */
+	result("a02", 6, NAN, word_name(OUTCOME_COMPILE_ERROR));    /* 5 */
+	result("a02", 6, NAN, word_name(OUTCOME_UNSUPPORTED_ARCH)); /* 6 */
+	result("a02", 6, NAN, word_name(OUTCOME_WRONG_RESULT));     /* 7 */
+	result("a01", 1, NAN, word_name(OUTCOME_LAUNCH_ERROR));     /* 8 */
+	result("a01", 1, NAN, word_name(OUTCOME_CRASHED));          /* 9 */
+	result("a01", 1, NAN, word_name(OUTCOME_TIMEOUT));          /* 10 */
+	result("a01", 1, NAN, word_name(OUTCOME_INFRA_ERROR));      /* 11 */
+	verdict(1);                                                 /* 12 */
 }
 
 static void test_standard(void)
@@ -103,15 +104,18 @@ static void test_standard(void)
 	check(messages[1].reward == 1, "three doublings are clipped to 1");
 	check(messages[3].reward == num_value(num_log2(8.0 / 6.0)), "less is the logarithm");
 	check(messages[4].reward == -0.05, "no improvement");
-	check(messages[5].reward == -0.1 && messages[6].reward == -0.05 && messages[7].reward == -0.3,
+	check(messages[5].reward == -0.1 && messages[6].reward == -0.05 &&
+	              messages[7].reward == -0.3,
 	      "compile error, unsupported arch, wrong result");
-	check(messages[8].reward == -0.1 && messages[9].reward == -0.3 && messages[10].reward == -0.3,
+	check(messages[8].reward == -0.1 && messages[9].reward == -0.3 &&
+	              messages[10].reward == -0.3,
 	      "launch error, crash, timeout");
 	check(isnan(messages[11].reward), "the infrastructure's fault has no reward");
 	check(messages[12].reward == 0.75, "the verdict gets log2(speedup) / 4");
 	check(near(e.agents[0].ret, 1 - 0.7) && near(e.agents[1].ret, num_log2(8.0 / 6.0) - 0.5),
 	      "an agent's return sums what was sent to it");
-	check(near(e.ret, e.agents[0].ret + e.agents[1].ret + 0.75), "the episode's adds the lead's");
+	check(near(e.ret, e.agents[0].ret + e.agents[1].ret + 0.75),
+	      "the episode's adds the lead's");
 }
 
 static void test_team(void)

@@ -140,7 +140,7 @@ static void test_knowing(void)
 	candidate("c001", "a02");
 	check(past.n_facts == 1 && past.fact[0].author == 0, "sent twice: the first counts");
 	check(replay_who(&e, "lead") == WHO_LEAD && replay_who(&e, "a03") == 2 &&
-	      replay_who(&e, "env") == WHO_NOBODY && replay_who(&e, NULL) == WHO_NOBODY,
+	              replay_who(&e, "env") == WHO_NOBODY && replay_who(&e, NULL) == WHO_NOBODY,
 	      "who is who");
 	m = add(KIND_STATUS, "a02", "lead");
 	check(replay_audience(&e, m) == (UINT32_C(1) << 1 | UINT32_C(1) << WHO_LEAD),

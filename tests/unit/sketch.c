@@ -80,15 +80,19 @@ static void test_tags(void)
 	memset(&one, 0, sizeof one);
 	for (int i = 0; i < 40000; i++)
 		sketch_add(&one, (item(i) & ~UINT64_C(0xff)) | (i % 10 == 0 ? 1 : 2), 1);
-	check(fabs(sketch_distinct_tag(&one, 1) / 4000 - 1) < 0.15, "a tenth has tag 1: %.0f of 4000",
-	      sketch_distinct_tag(&one, 1));
+	check(fabs(sketch_distinct_tag(&one, 1) / 4000 - 1) < 0.15,
+	      "a tenth has tag 1: %.0f of 4000", sketch_distinct_tag(&one, 1));
 	check(sketch_distinct_tag(&one, 3) == 0, "none has tag 3");
 }
 
 static void test_bad(void)
 {
-	static const char *const bad[] = { "x", "0123", "0123456789abcdef", "0123456789abcdef=",
-		                           "0123456789abcdef=-1", "0123456789abcdef=1x" };
+	static const char *const bad[] = { "x",
+		                           "0123",
+		                           "0123456789abcdef",
+		                           "0123456789abcdef=",
+		                           "0123456789abcdef=-1",
+		                           "0123456789abcdef=1x" };
 	bool refused = true;
 
 	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)

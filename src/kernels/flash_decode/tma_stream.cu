@@ -11,7 +11,7 @@
 //! needs tma
 //! legal D == 64 || D == 128 || D == 256
 //! legal kTile % (16 * kWarps) == 0
-//! kernel grid=min(SMS*kPerSm,B*HKV*cdiv(H/HKV,kRows)*cdiv(S,kTile)) block=32*(kWarps+1) smem=1024+kStages*4*kTile*D+cdiv(kRows*(4*D+8*kWarps)+16*kStages,1024)*1024 regs=min(kWarps==8&&D*kRows<4096?168:999,20+D*kRows*13/125) read=4*S*D*B*HKV*cdiv(H/HKV,kRows) once=4*B*HKV*S*D write=2*B*H*D inflight=(kStages-1)*4*kTile*D ops=B*HKV*cdiv(H/HKV,kRows)*S*(D*5/4+kRows*20) chain=2*LAT+900+S*B*HKV/(kTile*SMS*kPerSm)*(D*kTile/kWarps/4+330)
+//! kernel grid=min(SMS*kPerSm,B*HKV*cdiv(H/HKV,kRows)*cdiv(S,kTile)) block=32*(kWarps+1) smem=1024+kStages*4*kTile*D+cdiv(kRows*(4*D+8*kWarps)+16*kStages,1024)*1024 regs=min(kWarps==8&&D*kRows<4096?168:999,20+D*kRows*13/125) read=4*S*D*B*HKV*cdiv(H/HKV,kRows) inflight=(kStages-1)*4*kTile*D ops=B*HKV*cdiv(H/HKV,kRows)*S*(D+22*kRows) chain=2*LAT+S*B*HKV/(kTile*SMS*kPerSm)*(D*kTile/kWarps/4+330)
 //! kernel grid=B*H block=128 smem=0 regs=40 read=8*SMS*kPerSm*kRows*D write=2*B*H*D inflight=2048 ops=B*H*7680+16*SMS*kPerSm*kRows*D chain=3*LATL2+(40+LATL2/4)*cdiv(SMS*kPerSm,B*HKV*cdiv(H/HKV,kRows))
 //! dtype bf16: #include <cuda_bf16.h>
 #include <cuda_fp16.h>

@@ -93,13 +93,13 @@ rmsnorm_kernel(const elem* x, const elem* w, elem* y, int D, float eps) {
 #pragma unroll
   for (int j = 0; j < vecs; ++j) {
     const int i = begin + (int)threadIdx.x + j * threads;
-    //! fault last_block_cut wrong when D/8%ctas!=0: if (i >= n / ctas * (rank + 1)) break;
     if (i >= end) break;
     uint4 out;
     const elem2 *a = (const elem2*)&v[j], *b = (const elem2*)&g[j];
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
       float2 f = widen(a[k]), u = widen(b[k]);
+      //! fault inverse_twice wrong: ((elem2*)&out)[k] = narrow(f.x * inv * inv * u.x, f.y * inv * inv * u.y);
       ((elem2*)&out)[k] = narrow(f.x * inv * u.x, f.y * inv * u.y);
     }
     __stcs(yr + i, out);

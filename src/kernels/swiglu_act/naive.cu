@@ -6,7 +6,7 @@
 //! idea a thread per element with scalar loads
 //! says block_index_type: no suitable conversion function from "const uint3" to "size_t" (aka "unsigned long") exists
 //! says subscript_missing: a value of type "const elem *" cannot be used to initialize an entity of type "const float"
-//! says exponential_name: calling a __host__ function("__exp") from a __global__ function("swiglu_kernel") is not allowed
+//! says exponential_name: identifier "fexp" is undefined
 //! says launch_config_three: argument of type "cudaStream_t" (aka "CUstream_st *") is incompatible with parameter of type "size_t" (aka "unsigned long")
 //! kernel grid=cdiv(T*I,threads) block=threads regs=20 read=2*e*T*I write=e*T*I inflight=threads*2*e ops=T*I*60 sfu=T*I*2 chain=LAT+200
 //! dtype bf16: using elem = __nv_bfloat16;

@@ -107,6 +107,7 @@ static __global__ void __launch_bounds__(THREADS) slice_kernel(const float *logi
   uint64_t *out = found + ((size_t)blockIdx.y * SPLITS + blockIdx.x) * K;
   uint64_t least = 0;
   // A slice of no more than K logits passes all of them on.
+//! fault local_index wrong when V>=1000: if (n > K) least = select([&](auto f) { for_each(slice, n, [&](int i, float x) { f(pack(x, i)); }); }, K);
   if (n > K) least = select([&](auto f) { for_each(slice, n, [&](int i, float x) { f(pack(x, begin + i)); }); }, K);
   if (threadIdx.x == 0) kept = 0;
   for (int i = n + threadIdx.x; i < K; i += THREADS) out[i] = 0;
