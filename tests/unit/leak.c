@@ -16,11 +16,9 @@
 #include "base/die.h"
 #include "base/hash.h"
 #include "base/num.h"
-#include "base/rng.h"
 #include "check.h"
 #include "episode/schema.h"
-#include "ops/catalog.h"
-#include "swarm/swarm.h"
+#include "play.h"
 
 enum { EPISODES = 1000, BINS = 1 << 16, MAX_FEATURES = 1500, EPOCHS = 4 };
 
@@ -172,33 +170,16 @@ static double auc(void)
 
 static double probe(enum view view, bool planted)
 {
-	static struct message messages[EP_MAX_MESSAGES];
-	static struct episode e;
 	static struct arena a;
-	struct catalog c;
 
 	for (int i = 0; i < n_samples; i++)
 		free(samples[i].feature);
 	n_samples = 0;
-	catalog_open(&c, NULL, NULL);
 	for (int i = 0; i < EPISODES; i++) {
-		struct problem p;
+		const struct episode *e = play_task(11, i, NULL, -1, &a);
+		struct message *messages = e->messages;
 
-		arena_reset(&a);
-		catalog_train(&c, 11, i, &p);
-		e.task = (struct task){ .task_id = "t",
-			                .split = "train",
-			                .index = i,
-			                .seed = rng_mix2(11, (uint64_t)i),
-			                .op = p.op,
-			                .impl = p.impl,
-			                .gpu = p.gpu,
-			                .dtype = p.dtype };
-		memcpy(e.task.shape, p.shape, sizeof e.task.shape);
-		e.messages = messages;
-		swarm_plan(&e, NULL, &a);
-		swarm_play(&e, &a);
-		for (int m = 0; m < e.n_messages; m++) {
+		for (int m = 0; m < e->n_messages; m++) {
 			if (messages[m].kind != KIND_RESULT)
 				continue;
 			for (int k = m - 1; k >= 0; k--) {
@@ -210,7 +191,7 @@ static double probe(enum view view, bool planted)
 				/* A leak on purpose: the probe must find it. */
 				if (planted && !messages[m].bench.present)
 					cand->text = arena_printf(&a, "%s. I hope so", cand->text);
-				take(&e, cand, &messages[m], view,
+				take(e, cand, &messages[m], view,
 				     view == SOURCE ? i % 17 % 2 : i % 3 == 0);
 				break;
 			}

@@ -1,59 +1,32 @@
 /* swarm.c - the player over many seeds: skill pays, episodes hold together. */
-#include "swarm/swarm.h"
-
-#include <math.h>
-#include <string.h>
-
 #include "base/num.h"
-#include "base/rng.h"
 #include "check.h"
-#include "ops/catalog.h"
-#include "swarm/env.h"
-
-static struct message messages[EP_MAX_MESSAGES];
+#include "play.h"
 
 /* Plays tasks 0 … n-1 with every agent's skill set; sums of log2 speedup at the
  * end and after the first `early` results. */
 static void play(double skill, const char *scenario, int n, int early, double *whole, double *begin)
 {
 	static struct arena a;
-	static struct episode e;
-	struct catalog c;
 
 	*whole = *begin = 0;
-	catalog_open(&c, NULL, NULL);
 	for (int i = 0; i < n; i++) {
-		struct problem p;
-		double best, first;
+		const struct episode *e = play_task(99, i, scenario, skill, &a);
+		double best = e->baseline_ms, first = best;
 		int results = 0;
 
-		arena_reset(&a);
-		catalog_train(&c, 99, i, &p);
-		e.task = (struct task){ .task_id = "t",
-			                .split = "train",
-			                .index = i,
-			                .seed = rng_mix2(99, (uint64_t)i),
-			                .op = p.op,
-			                .impl = p.impl,
-			                .gpu = p.gpu,
-			                .dtype = p.dtype };
-		memcpy(e.task.shape, p.shape, sizeof e.task.shape);
-		e.messages = messages;
-		swarm_plan(&e, scenario, &a);
-		for (int j = 0; j < e.n_agents; j++)
-			e.agents[j].skill = skill;
-		swarm_play(&e, &a);
-		best = first = e.baseline_ms;
-		for (int j = 0; j < e.n_messages; j++) {
-			if (messages[j].kind != KIND_RESULT)
+		for (int j = 0; j < e->n_messages; j++) {
+			const struct message *m = &e->messages[j];
+
+			if (m->kind != KIND_RESULT)
 				continue;
-			if (messages[j].bench.present && messages[j].bench.ms < best)
-				best = messages[j].bench.ms;
+			if (m->bench.present && m->bench.ms < best)
+				best = m->bench.ms;
 			if (++results <= early)
 				first = best;
 		}
-		*whole += num_log2(e.baseline_ms / best);
-		*begin += num_log2(e.baseline_ms / first);
+		*whole += num_log2(e->baseline_ms / best);
+		*begin += num_log2(e->baseline_ms / first);
 	}
 }
 
