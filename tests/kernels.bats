@@ -58,7 +58,8 @@ render() {
 	[[ $impl != triton ]] || ext=py
 	name=$op.$variant
 	[[ $# == 0 ]] || name+=".$*"
-	name=$BATS_TEST_TMPDIR/${name//[^A-Za-z0-9_.=,-]/_}.$ext
+	# Without commas: nvcc takes them for its own.
+	name=$BATS_TEST_TMPDIR/${name//[^A-Za-z0-9_.=-]/_}.$ext
 	space --render "$op/$variant" --impl "$impl" "$@" >"$name"
 	echo "$name"
 }
@@ -91,6 +92,8 @@ render() {
 	[[ ! -s $BATS_TEST_TMPDIR/twins ]] || fail "$(cat "$BATS_TEST_TMPDIR/twins")"
 }
 
+# The first dtype on every arch, the others, whose text differs in a line or
+# two, on the newest that will do.
 @test "every variant compiles for each arch that meets its needs, in each dtype" {
 	tool nvcc
 	local op variant impl file needs dtypes dtype arches
@@ -99,6 +102,7 @@ render() {
 		mapfile -t arches < <(met "$needs")
 		for dtype in ${dtypes//,/ }; do
 			job compiles "$(render "$op" "$variant" "$impl" --dtype "$dtype")" "${arches[@]}"
+			arches=("${arches[-1]}")
 		done
 	done <"$BATS_FILE_TMPDIR/table"
 	judge
@@ -118,10 +122,10 @@ render() {
 
 @test "legal candidates of tasks compile for their arch in their dtype" {
 	tool nvcc
-	# Two of each variant, as the seed deals them.
+	# One of each variant, as the seed deals them.
 	taskgen -n 204 | space --sample 12 | jq -r 'select(.impl == "cuda") | [.op, .variant, .dtype, .arch,
 		(.params | to_entries | map("\(.key)=\(.value)") | join(","))] | join("|")' |
-		awk -F '|' '++n[$1, $2] <= 2' >"$BATS_TEST_TMPDIR/candidates"
+		awk -F '|' '!n[$1, $2]++' >"$BATS_TEST_TMPDIR/candidates"
 	local op variant dtype arch params
 	while IFS='|' read -r op variant dtype arch params; do
 		job compiles "$(render "$op" "$variant" cuda --dtype "$dtype" --params "$params")" "$arch"
@@ -142,7 +146,7 @@ render() {
 	judge
 }
 
-@test "a wrong-result fault compiles: no compiler sees it" {
+@test "a wrong-result fault passes the compiler's front end: nothing is said of it" {
 	tool nvcc
 	jq -r 'select(.impl == "cuda") | . as $k | .faults[] | select(.kind == "wrong")
 		| [$k.op, $k.variant, ($k.needs | join(",")), .name] | join("|")' \
@@ -150,7 +154,7 @@ render() {
 	local op variant needs name arches
 	while IFS='|' read -r op variant needs name; do
 		mapfile -t arches < <(met "$needs")
-		job compiles "$(render "$op" "$variant" cuda --fault "$name")" "${arches[0]}"
+		job reads "$(render "$op" "$variant" cuda --fault "$name")" "${arches[0]}"
 	done <"$BATS_TEST_TMPDIR/wrong-faults"
 	judge
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # nvcc.sh compiles FILE ARCH…   : FILE compiles for all of them
 # nvcc.sh refuses FILE ARCH     : it does not
+# nvcc.sh reads FILE ARCH       : the front end takes it without a word
 # nvcc.sh says FILE ARCH LINE MESSAGE : the first error is MESSAGE on LINE
 # nvcc.sh python FILE LINE KIND : the same of py_compile; LINE 0: it compiles
 # One line on stdout where that is not so. A job of kernels.bats.
@@ -11,6 +12,11 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 name=${file##*/}
 [[ -s $file ]] || { echo "$name: no source"; exit; }
+
+# What was answered well is not asked again of the same bytes.
+answered=$BUILD/nvcc/$({ nvcc --version || true; echo "$what $*"; cat "$0" "$file"; } 2>/dev/null | sha256sum | cut -c 1-32)
+[[ ! -e $answered ]] || exit 0
+exec 3>&1 >"$tmp/answer"
 
 case $what in
 compiles)
@@ -28,8 +34,13 @@ refuses)
 		echo "$name compiles for $1"
 	fi
 	;;
+reads)
+	if ! nvcc -std=c++17 "-arch=$1" -ptx -Xcicc -O0 "$file" -o "$tmp/x" >"$tmp/log" 2>&1 || [[ -s $tmp/log ]]; then
+		echo "$name ($1): $(head -n 1 "$tmp/log")"
+	fi
+	;;
 says)
-	if nvcc -std=c++17 "-arch=$1" --cuda "$file" -o "$tmp/x" >"$tmp/log" 2>&1; then
+	if nvcc -std=c++17 "-arch=$1" -ptx "$file" -o "$tmp/x" >"$tmp/log" 2>&1; then
 		echo "$name ($1) compiles"
 	fi
 	got=$(sed -n "s|^${file//|/.}(\([0-9]*\)): error: |\1: |p" "$tmp/log" | sed -n 1p)
@@ -48,3 +59,10 @@ python)
 	[[ $got == "${*:1:2}" || ($1 == 0 && -z $got) ]] || echo "$name: expected '$*', got '$got'"
 	;;
 esac
+
+if [[ -s $tmp/answer ]]; then
+	cat "$tmp/answer" >&3
+else
+	mkdir -p "$BUILD/nvcc"
+	touch "$answered"
+fi

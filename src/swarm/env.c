@@ -95,9 +95,7 @@ static void compile_error(const struct trial *t, int line, struct arena *a, stru
 	if (t->kernel->triton)
 		c->log = arena_printf(a, "  File \"%s\", line %d\n%s", file, at, t->fault->says);
 	else
-		c->log = arena_printf(
-			a, "%s(%d): error: %s\n\n1 error detected in the compilation of \"%s\".",
-			file, at, t->fault->says, file);
+		c->log = arena_printf(a, "%s(%d): error: %s", file, at, t->fault->says);
 }
 
 bool env_run(const struct problem *p, uint64_t seed, const struct trial *trial,

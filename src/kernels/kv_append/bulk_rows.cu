@@ -14,13 +14,13 @@
 //! dtypes fp16 bf16
 //! needs tma
 //! legal HKV*D<=65536
-//! kernel grid=min(cdiv(T,warps),SMS*blocks_per_sm) block=warps*32 smem=warps*stages*HKV*D*4+cdiv(warps*stages*8,128)*128 regs=56 read=4*T*HKV*D+4*T write=4*T*HKV*D inflight=warps*(stages-1)*HKV*D*4 ops=T*32*(60+cdiv(HKV,32)*40) chain=2*LAT+cdiv(T,SMS*blocks_per_sm*warps)*(LATL2+cdiv(HKV,32)*160+120) tiles=cdiv(T,warps)
+//! kernel grid=min(cdiv(T,WARPS),SMS*blocks_per_sm) block=WARPS*32 smem=WARPS*STAGES*HKV*D*4+cdiv(WARPS*STAGES*8,128)*128 regs=56 read=4*T*HKV*D+4*T write=4*T*HKV*D inflight=WARPS*(STAGES-1)*HKV*D*4 ops=T*32*(60+cdiv(HKV,32)*40) chain=2*LAT+cdiv(T,SMS*blocks_per_sm*WARPS)*(LATL2+cdiv(HKV,32)*160+120) tiles=cdiv(T,WARPS)
 //! dtype bf16: using elem = __nv_bfloat16;
 using elem = __half;
 //! param 1 2 4 8
-constexpr int warps = 2;  // warps per block, each with a ring of its own
+constexpr int WARPS = 2;  // warps per block, each with a ring of its own
 //! param 2 3 4 6
-constexpr int stages = 4;  // tokens in a ring
+constexpr int STAGES = 4;  // tokens in a ring
 //! param 1 2 4 8
 constexpr int blocks_per_sm = 4;
 
@@ -52,16 +52,16 @@ template <int N> static __device__ __forceinline__ void bulk_wait_read() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
 }
 
-static __global__ void __launch_bounds__(warps * 32)
+static __global__ void __launch_bounds__(WARPS * 32)
 append_kernel(const elem* k, const elem* v, const int* slot, elem* kc, elem* vc, int T, int HKV, int D, int P) {
   extern __shared__ __align__(128) uint8_t raw[];
-  __shared__ __align__(8) uint64_t full[warps][stages];
+  __shared__ __align__(8) uint64_t full[WARPS][STAGES];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int row = HKV * D;  // elements of a token
   const uint32_t bytes = row * (uint32_t)sizeof(elem);
-  elem* ring = (elem*)raw + (size_t)warp * stages * 2 * row;  // per stage: k of a token, then v
-  const int step = gridDim.x * warps;
-  int t = blockIdx.x * warps + warp;
+  elem* ring = (elem*)raw + (size_t)warp * STAGES * 2 * row;  // per stage: k of a token, then v
+  const int step = gridDim.x * WARPS;
+  int t = blockIdx.x * WARPS + warp;
   auto request = [&](int s, int token) {
     bar_expect(&full[warp][s], 2 * bytes);
     bulk_load(ring + (size_t)s * 2 * row, k + (size_t)token * row, bytes, &full[warp][s]);
@@ -70,10 +70,10 @@ append_kernel(const elem* k, const elem* v, const int* slot, elem* kc, elem* vc,
     bulk_load(ring + (size_t)s * 2 * row + row, v + (size_t)token * row, bytes, &full[warp][s]);
   };
   if (lane == 0) {
-    for (int s = 0; s < stages; ++s) bar_init(&full[warp][s], 1);
+    for (int s = 0; s < STAGES; ++s) bar_init(&full[warp][s], 1);
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-    //! fault lambda_arity compile: for (int s = 0; s < stages - 1 && t + s * step < T; ++s) request(t + s * step);
-    for (int s = 0; s < stages - 1 && t + s * step < T; ++s) request(s, t + s * step);
+    //! fault lambda_arity compile: for (int s = 0; s < STAGES - 1 && t + s * step < T; ++s) request(t + s * step);
+    for (int s = 0; s < STAGES - 1 && t + s * step < T; ++s) request(s, t + s * step);
   }
   __syncwarp();
   int stage = 0;
@@ -95,14 +95,14 @@ append_kernel(const elem* k, const elem* v, const int* slot, elem* kc, elem* vc,
       }
     }
     bulk_commit();
-    const int next = t + (stages - 1) * step;
+    const int next = t + (STAGES - 1) * step;
     if (next < T) {
       bulk_wait_read<1>();  // this lane's stores of the token before have left their stage
       __syncwarp();
       //! fault ahead_const compile: if (lane == 0) request(ahead, next);
-      if (lane == 0) request(stage == 0 ? stages - 1 : stage - 1, next);
+      if (lane == 0) request(stage == 0 ? STAGES - 1 : stage - 1, next);
     }
-    if (++stage == stages) {
+    if (++stage == STAGES) {
       stage = 0;
       phase ^= 1;
     }
@@ -116,10 +116,10 @@ extern "C" cudaError_t kv_append(const elem* k, const elem* v, const int* slot, 
   int dev = 0, sms = 0;
   cudaGetDevice(&dev);
   cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, dev);
-  const int smem = warps * stages * 2 * HKV * D * (int)sizeof(elem);
+  const int smem = WARPS * STAGES * 2 * HKV * D * (int)sizeof(elem);
   cudaError_t e = cudaFuncSetAttribute(append_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, smem);
   if (e != cudaSuccess) return e;
-  const int blocks = (T + warps - 1) / warps, most = sms * blocks_per_sm;
-  append_kernel<<<blocks < most ? blocks : most, warps * 32, smem, stream>>>(k, v, slot, kc, vc, T, HKV, D, P);
+  const int blocks = (T + WARPS - 1) / WARPS, most = sms * blocks_per_sm;
+  append_kernel<<<blocks < most ? blocks : most, WARPS * 32, smem, stream>>>(k, v, slot, kc, vc, T, HKV, D, P);
   return cudaGetLastError();
 }

@@ -10,8 +10,8 @@
 //! says load_as_method: class "Token" has no member "load_token"
 //! says arrow_on_object: operator -> or ->* applied to "Token" instead of to a pointer type
 //! says break_value: expected a ";"
-//! legal HKV*(D/8)<=threads*units
-//! kernel grid=min(T,SMS*blocks_per_sm) block=threads regs=28+units*17 read=4*T*HKV*D+4*T write=2*e*T*HKV*D inflight=min(threads*units,HKV*(D/8))*32 ops=T*HKV*(D/8)*(60+fp8*60)+T*threads*50 chain=LAT+cdiv(T,SMS*blocks_per_sm)*(LAT+units*50) tiles=T
+//! legal HKV*(D/8)<=THREADS*units
+//! kernel grid=min(T,SMS*blocks_per_sm) block=THREADS regs=28+units*17 read=4*T*HKV*D+4*T write=2*e*T*HKV*D inflight=min(THREADS*units,HKV*(D/8))*32 ops=T*HKV*(D/8)*(60+fp8*60)+T*THREADS*50 chain=LAT+cdiv(T,SMS*blocks_per_sm)*(LAT+units*50) tiles=T
 //! dtype bf16: using elem = __nv_bfloat16;
 using elem = __half;
 //! dtype bf16: using cache = __nv_bfloat16;
@@ -20,7 +20,7 @@ using cache = __half;
 //! dtype fp8: using packed = ushort4;  // eight elements of the cache
 using packed = uint4;  // eight elements of the cache
 //! param 64 128 256 512
-constexpr int threads = 128;
+constexpr int THREADS = 128;
 //! param 1 2 4
 constexpr int units = 1;  // vectors of k and of v per thread
 //! param 2 4 8 16
@@ -43,7 +43,7 @@ static __device__ __forceinline__ void load_token(Token& r, const elem* k, const
   r.slot = __ldg(slot + t);
 #pragma unroll
   for (int j = 0; j < units; ++j) {
-    const int i = threadIdx.x + j * threads;
+    const int i = threadIdx.x + j * THREADS;
     if (i >= n) break;
     //! fault token_size_narrow wrong when T>=2: r.k[j] = __ldcs((const uint4*)k + t + i);
     r.k[j] = __ldcs((const uint4*)k + (size_t)t * n + i);
@@ -52,7 +52,7 @@ static __device__ __forceinline__ void load_token(Token& r, const elem* k, const
   }
 }
 
-static __global__ void __launch_bounds__(threads)
+static __global__ void __launch_bounds__(THREADS)
 append_kernel(const elem* k, const elem* v, const int* slot, cache* kc, cache* vc, int T, int HKV,
               //! dtype fp8: int D, int P, float kscale, float vscale) {
               int D, int P) {
@@ -72,7 +72,7 @@ append_kernel(const elem* k, const elem* v, const int* slot, cache* kc, cache* v
       const size_t page = ((size_t)(now.slot / P) * HKV * P + now.slot % P) * D;
 #pragma unroll
       for (int j = 0; j < units; ++j) {
-        const int i = threadIdx.x + j * threads;
+        const int i = threadIdx.x + j * THREADS;
         //! fault last_head_skipped wrong when HKV>=2: if (i >= n - per_head) break;
         if (i >= n) break;
         const size_t at = page + (size_t)(i / per_head) * P * D + i % per_head * 8;
@@ -93,12 +93,12 @@ extern "C" cudaError_t kv_append(const elem* k, const elem* v, const int* slot, 
                                  //! dtype fp8: int D, int P, float kscale, float vscale, void* workspace,
                                  int D, int P, void* workspace,
                                  size_t workspace_bytes, cudaStream_t stream) {
-  if (D % 16 != 0 || HKV * (D / 8) > threads * units) return cudaErrorNotSupported;
+  if (D % 16 != 0 || HKV * (D / 8) > THREADS * units) return cudaErrorNotSupported;
   int dev = 0, sms = 0;
   cudaGetDevice(&dev);
   cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, dev);
   const int grid = T < sms * blocks_per_sm ? T : sms * blocks_per_sm;
-  append_kernel<<<grid, threads, 0, stream>>>(
+  append_kernel<<<grid, THREADS, 0, stream>>>(
       //! dtype fp8: k, v, slot, kc, vc, T, HKV, D, P, kscale, vscale);
       k, v, slot, kc, vc, T, HKV, D, P);
   return cudaGetLastError();

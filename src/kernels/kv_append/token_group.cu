@@ -10,8 +10,8 @@
 //! says return_in_condition: expected a ")"
 //! says array_of_pointers: no instance of overloaded function "__ldcs" matches the argument list
 //! says head_undeclared: identifier "h" is undefined
-//! legal group<=threads
-//! kernel grid=cdiv(T,threads/group) block=threads regs=44+units*7 read=4*T*HKV*D+4*T write=2*e*T*HKV*D inflight=threads/group*min(group*units,HKV*(D/8))*32 ops=T*HKV*(D/8)*(80+fp8*60)+T*group*60 chain=LAT+cdiv(HKV*(D/8),group*units)*(LAT+units*60)
+//! legal group<=THREADS
+//! kernel grid=cdiv(T,THREADS/group) block=THREADS regs=44+units*7 read=4*T*HKV*D+4*T write=2*e*T*HKV*D inflight=THREADS/group*min(group*units,HKV*(D/8))*32 ops=T*HKV*(D/8)*(80+fp8*60)+T*group*60 chain=LAT+cdiv(HKV*(D/8),group*units)*(LAT+units*60)
 //! dtype bf16: using elem = __nv_bfloat16;
 using elem = __half;
 //! dtype bf16: using cache = __nv_bfloat16;
@@ -20,7 +20,7 @@ using cache = __half;
 //! dtype fp8: using packed = ushort4;  // eight elements of the cache
 using packed = uint4;  // eight elements of the cache
 //! param 64 128 256 512
-constexpr int threads = 256;
+constexpr int THREADS = 256;
 //! param 16 32 64 128 256
 constexpr int group = 64;  // threads per token
 //! param 1 2 4
@@ -33,18 +33,18 @@ constexpr int units = 2;  // vectors of k and of v that a thread has in flight
 //! dtype fp8: static __device__ packed pack(__half2* h, float s) { return {two(h[0], s), two(h[1], s), two(h[2], s), two(h[3], s)}; }
 // and no register ever holds a single element.
 
-static __global__ void __launch_bounds__(threads)
+static __global__ void __launch_bounds__(THREADS)
 append_kernel(const elem* k, const elem* v, const int* slot, cache* kc, cache* vc, int T, int HKV,
               //! dtype fp8: int D, int P, float kscale, float vscale) {
               int D, int P) {
-  //! fault group_division compile: const int t = blockIdx.x * (threads \ group) + threadIdx.x / group;
-  const int t = blockIdx.x * (threads / group) + threadIdx.x / group;
+  //! fault group_division compile: const int t = blockIdx.x * (THREADS \ group) + threadIdx.x / group;
+  const int t = blockIdx.x * (THREADS / group) + threadIdx.x / group;
   if (t >= T) return;
   const int s = __ldg(slot + t);
   //! fault skip_left_out wrong:
   //! fault return_in_condition compile: if (s < 0 return;
   if (s < 0) return;
-  //! fault key_row_of_group wrong when T>threads/group: const uint4* kr = (const uint4*)(k + (size_t)(threadIdx.x / group) * HKV * D);
+  //! fault key_row_of_group wrong when T>THREADS/group: const uint4* kr = (const uint4*)(k + (size_t)(threadIdx.x / group) * HKV * D);
   const uint4* kr = (const uint4*)(k + (size_t)t * HKV * D);
   const uint4* vr = (const uint4*)(v + (size_t)t * HKV * D);
   // element offset of head 0; the next head lies P rows further
@@ -81,9 +81,9 @@ extern "C" cudaError_t kv_append(const elem* k, const elem* v, const int* slot, 
                                  //! dtype fp8: int D, int P, float kscale, float vscale, void* workspace,
                                  int D, int P, void* workspace,
                                  size_t workspace_bytes, cudaStream_t stream) {
-  if (D % 16 != 0 || group > threads) return cudaErrorNotSupported;
-  const int per_block = threads / group;
-  append_kernel<<<(T + per_block - 1) / per_block, threads, 0, stream>>>(
+  if (D % 16 != 0 || group > THREADS) return cudaErrorNotSupported;
+  const int per_block = THREADS / group;
+  append_kernel<<<(T + per_block - 1) / per_block, THREADS, 0, stream>>>(
       //! dtype fp8: k, v, slot, kc, vc, T, HKV, D, P, kscale, vscale);
       k, v, slot, kc, vc, T, HKV, D, P);
   return cudaGetLastError();

@@ -10,7 +10,7 @@
 //! says slot_value_load: no instance of overloaded function "__ldg" matches the argument list
 //! says slot_array_used: expression must have arithmetic or unscoped enum type
 //! says stream_position: argument of type "cudaStream_t" (aka "CUstream_st *") is incompatible with parameter of type "size_t" (aka "unsigned long")
-//! kernel grid=cdiv(T*HKV*(D/8),threads*units) block=threads regs=14+units*10 read=4*T*HKV*D+4*T write=2*e*T*HKV*D inflight=threads*units*32 ops=T*HKV*(D/8)*(130+fp8*60) chain=LAT+units*90+80
+//! kernel grid=cdiv(T*HKV*(D/8),THREADS*units) block=THREADS regs=14+units*10 read=4*T*HKV*D+4*T write=2*e*T*HKV*D inflight=THREADS*units*32 ops=T*HKV*(D/8)*(130+fp8*60) chain=LAT+units*90+80
 //! dtype bf16: using elem = __nv_bfloat16;
 using elem = __half;
 //! dtype bf16: using cache = __nv_bfloat16;
@@ -19,7 +19,7 @@ using cache = __half;
 //! dtype fp8: using packed = ushort4;  // eight elements of the cache
 using packed = uint4;  // eight elements of the cache
 //! param 64 128 256 512
-constexpr int threads = 256;
+constexpr int THREADS = 256;
 //! param 1 2 4
 constexpr int units = 1;  // vectors of k and of v per thread
 //! param 0 1
@@ -32,18 +32,18 @@ constexpr int stream_hint = 1;  // 1: k and v are read once and marked evict-fir
 //! dtype fp8: static __device__ packed pack(__half2* h, float s) { return {two(h[0], s), two(h[1], s), two(h[2], s), two(h[3], s)}; }
 // and no register ever holds a single element.
 
-static __global__ void __launch_bounds__(threads)
+static __global__ void __launch_bounds__(THREADS)
 append_kernel(const elem* k, const elem* v, const int* slot, cache* kc, cache* vc, unsigned total, int HKV,
               //! dtype fp8: int D, int P, float kscale, float vscale) {
               int D, int P) {
-  const unsigned first = blockIdx.x * (threads * units) + threadIdx.x, per_head = D / 8;
+  const unsigned first = blockIdx.x * (THREADS * units) + threadIdx.x, per_head = D / 8;
   uint4 a[units], b[units];
   int s[units];
 #pragma unroll
   for (int j = 0; j < units; ++j) {
-    const unsigned i = first + j * threads;
+    const unsigned i = first + j * THREADS;
     s[j] = -1;
-    //! fault vector_tail_dropped wrong when T*HKV*(D/8)%threads!=0: if (first - threadIdx.x + (j + 1) * threads > total) continue;
+    //! fault vector_tail_dropped wrong when T*HKV*(D/8)%THREADS!=0: if (first - threadIdx.x + (j + 1) * THREADS > total) continue;
     if (i >= total) continue;
     const uint4* pk = (const uint4*)k + i;
     //! fault value_from_key wrong: const uint4* pv = (const uint4*)k + i;
@@ -56,7 +56,7 @@ append_kernel(const elem* k, const elem* v, const int* slot, cache* kc, cache* v
   }
 #pragma unroll
   for (int j = 0; j < units; ++j) {
-    const unsigned i = first + j * threads;
+    const unsigned i = first + j * THREADS;
     if (s[j] < 0) continue;
     //! fault token_as_head wrong when HKV>1: const unsigned h = i / per_head / HKV % HKV, d = i % per_head * 8;
     const unsigned h = i / per_head % HKV, d = i % per_head * 8;
@@ -75,10 +75,10 @@ extern "C" cudaError_t kv_append(const elem* k, const elem* v, const int* slot, 
                                  int D, int P, void* workspace,
                                  size_t workspace_bytes, cudaStream_t stream) {
   const size_t total = (size_t)T * HKV * (D / 8);
-  if (D % 16 != 0 || total + threads * units > 4294967295u) return cudaErrorNotSupported;
-  const unsigned grid = (unsigned)((total + threads * units - 1) / (threads * units));
-  //! fault stream_position compile: append_kernel<<<grid, threads, stream>>>(
-  append_kernel<<<grid, threads, 0, stream>>>(
+  if (D % 16 != 0 || total + THREADS * units > 4294967295u) return cudaErrorNotSupported;
+  const unsigned grid = (unsigned)((total + THREADS * units - 1) / (THREADS * units));
+  //! fault stream_position compile: append_kernel<<<grid, THREADS, stream>>>(
+  append_kernel<<<grid, THREADS, 0, stream>>>(
       //! dtype fp8: k, v, slot, kc, vc, (unsigned)total, HKV, D, P, kscale, vscale);
       k, v, slot, kc, vc, (unsigned)total, HKV, D, P);
   return cudaGetLastError();

@@ -8,18 +8,18 @@
 //! says narrow_one: too few arguments in function call
 //! says const_output: a value of type "const uint4 *" cannot be used to initialize an entity of type "uint4 *"
 //! says barrier_name: identifier "__syncthread" is undefined
-//! legal threads*vecs*8>=D
-//! kernel grid=T block=threads smem=threads/32*4 regs=min(threads>=1024?64:255,max(30,early_weight?18+vecs*8:24+vecs*4)+bf16*8) read=2*e*T*D once=e*(T+1)*D write=e*T*D inflight=min(threads*vecs*8,D)*e*(1+early_weight) ops=T*D*6+T*threads*(70+vecs*8) sfu=T*threads chain=LAT+vecs*60+5*25+60+threads/8+20+(early_weight?0:LATL2)
+//! legal THREADS*vecs*8>=D
+//! kernel grid=T block=THREADS smem=THREADS/32*4 regs=min(THREADS>=1024?64:255,max(30,EARLY_WEIGHT?18+vecs*8:24+vecs*4)+bf16*8) read=2*e*T*D once=e*(T+1)*D write=e*T*D inflight=min(THREADS*vecs*8,D)*e*(1+EARLY_WEIGHT) ops=T*D*6+T*THREADS*(70+vecs*8) sfu=T*THREADS chain=LAT+vecs*60+5*25+60+THREADS/8+20+(EARLY_WEIGHT?0:LATL2)
 //! dtype bf16: using elem = __nv_bfloat16;
 using elem = __half;
 //! dtype bf16: using elem2 = __nv_bfloat162;
 using elem2 = __half2;
 //! param 64 128 256 512 1024
-constexpr int threads = 256;
+constexpr int THREADS = 256;
 //! param 1 2 4 8
 constexpr int vecs = 2;  // 16-byte vectors of the row that a thread keeps
 //! param 0 1
-constexpr int early_weight = 1;  // 1: weights are requested before the reduction, at the price of registers
+constexpr int EARLY_WEIGHT = 1;  // 1: weights are requested before the reduction, at the price of registers
 //! param 0 1
 constexpr int stream_hint = 1;  // 1: x and y, touched once, are marked evict-first
 
@@ -54,9 +54,9 @@ static __device__ __forceinline__ uint4 scaled(uint4 v, uint4 w, float inv) {
   return out;
 }
 
-static __global__ void __launch_bounds__(threads)
+static __global__ void __launch_bounds__(THREADS)
 rmsnorm_kernel(const elem* x, const elem* w, elem* y, int D, float eps) {
-  __shared__ float part[threads / 32];
+  __shared__ float part[THREADS / 32];
   const int n = D / 8;  // vectors in a row
   const uint4* xr = (const uint4*)(x + (size_t)blockIdx.x * D);
   const uint4* wr = (const uint4*)w;
@@ -66,14 +66,14 @@ rmsnorm_kernel(const elem* x, const elem* w, elem* y, int D, float eps) {
   uint4 v[vecs], g[vecs];
 #pragma unroll
   for (int j = 0; j < vecs; ++j) {
-    int i = threadIdx.x + j * threads;
+    int i = threadIdx.x + j * THREADS;
     v[j] = zero;
     if (i < n) v[j] = stream_hint ? __ldcs(xr + i) : __ldg(xr + i);
   }
-  if constexpr (early_weight) {
+  if constexpr (EARLY_WEIGHT) {
 #pragma unroll
     for (int j = 0; j < vecs; ++j) {
-      int i = threadIdx.x + j * threads;
+      int i = threadIdx.x + j * THREADS;
       g[j] = i < n ? __ldg(wr + i) : zero;
     }
   }
@@ -88,15 +88,15 @@ rmsnorm_kernel(const elem* x, const elem* w, elem* y, int D, float eps) {
   float total = 0.f;
 #pragma unroll
   //! fault own_warp_only wrong when D>256: for (int i = 0; i < 1; ++i) total += part[threadIdx.x / 32];
-  for (int i = 0; i < threads / 32; ++i) total += part[i];
+  for (int i = 0; i < THREADS / 32; ++i) total += part[i];
   //! fault eps_before_division wrong: float inv = rsqrtf((total + eps) / D);
   float inv = rsqrtf(total / D + eps);
 #pragma unroll
   for (int j = 0; j < vecs; ++j) {
-    int i = threadIdx.x + j * threads;
-    //! fault last_step_dropped wrong when D%(threads*8)!=0: if (i - (int)threadIdx.x + threads > n) break;
+    int i = threadIdx.x + j * THREADS;
+    //! fault last_step_dropped wrong when D%(THREADS*8)!=0: if (i - (int)threadIdx.x + THREADS > n) break;
     if (i >= n) break;
-    uint4 r = scaled(v[j], early_weight ? g[j] : __ldg(wr + i), inv);
+    uint4 r = scaled(v[j], EARLY_WEIGHT ? g[j] : __ldg(wr + i), inv);
     if constexpr (stream_hint) __stcs(yr + i, r);
     else yr[i] = r;
   }
@@ -104,7 +104,7 @@ rmsnorm_kernel(const elem* x, const elem* w, elem* y, int D, float eps) {
 
 extern "C" cudaError_t rmsnorm(const elem* x, const elem* w, elem* y, int T, int D, float eps, void* workspace,
                                size_t workspace_bytes, cudaStream_t stream) {
-  if (D % 8 != 0 || D > threads * vecs * 8) return cudaErrorNotSupported;
-  rmsnorm_kernel<<<T, threads, 0, stream>>>(x, w, y, D, eps);
+  if (D % 8 != 0 || D > THREADS * vecs * 8) return cudaErrorNotSupported;
+  rmsnorm_kernel<<<T, THREADS, 0, stream>>>(x, w, y, D, eps);
   return cudaGetLastError();
 }

@@ -11,19 +11,19 @@
 //! says stream_load_misspelt: identifier "__ldsc" is undefined
 //! says argument_order: argument of type "int" is incompatible with parameter of type "float *"
 //! needs cluster
-//! legal cdiv(D/8,ctas)<=threads*vecs
-//! kernel grid=T*ctas block=threads smem=ctas*threads/32*4 regs=22+8*vecs+bf16*4 read=2*e*T*D once=e*(T+1)*D write=e*T*D inflight=min(threads*vecs*8,cdiv(D,ctas))*e*2 ops=T*D*6+T*ctas*threads*(90+vecs*8) sfu=T*ctas*threads chain=LAT+vecs*60+5*25+2*LATL2+threads/32*ctas*4+60
+//! legal cdiv(D/8,CTAS)<=THREADS*vecs
+//! kernel grid=T*CTAS block=THREADS smem=CTAS*THREADS/32*4 regs=22+8*vecs+bf16*4 read=2*e*T*D once=e*(T+1)*D write=e*T*D inflight=min(THREADS*vecs*8,cdiv(D,CTAS))*e*2 ops=T*D*6+T*CTAS*THREADS*(90+vecs*8) sfu=T*CTAS*THREADS chain=LAT+vecs*60+5*25+2*LATL2+THREADS/32*CTAS*4+60
 //! dtype bf16: using elem = __nv_bfloat16;
 using elem = __half;
 //! dtype bf16: using elem2 = __nv_bfloat162;
 using elem2 = __half2;
 //! param 2 4 8
-constexpr int ctas = 4;  // blocks per row
+constexpr int CTAS = 4;  // blocks per row
 //! param 64 128 256 512
-constexpr int threads = 256;
+constexpr int THREADS = 256;
 //! param 1 2 4
 constexpr int vecs = 1;  // 16-byte vectors per thread
-constexpr int warps = threads / 32;
+constexpr int warps = THREADS / 32;
 
 //! dtype bf16: static __device__ __forceinline__ float2 widen(elem2 v) { return __bfloat1622float2(v); }
 static __device__ __forceinline__ float2 widen(elem2 v) { return __half22float2(v); }
@@ -43,20 +43,20 @@ static __device__ __forceinline__ void cluster_wait() {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
-static __global__ void __cluster_dims__(ctas, 1, 1) __launch_bounds__(threads)
+static __global__ void __cluster_dims__(CTAS, 1, 1) __launch_bounds__(THREADS)
 rmsnorm_kernel(const elem* x, const elem* w, elem* y, int D, float eps) {
-  //! fault bound_from_kernel compile: __shared__ float part[ctas * blockDim.x / 32];
-  __shared__ float part[ctas * warps];
+  //! fault bound_from_kernel compile: __shared__ float part[CTAS * blockDim.x / 32];
+  __shared__ float part[CTAS * warps];
   cluster_arrive();  // neighbours may write to part once every block of the cluster has started
-  const int rank = blockIdx.x % ctas, n = D / 8, share = (n + ctas - 1) / ctas;
-  const size_t row = blockIdx.x / ctas;
+  const int rank = blockIdx.x % CTAS, n = D / 8, share = (n + CTAS - 1) / CTAS;
+  const size_t row = blockIdx.x / CTAS;
   const int begin = rank * share, end = min(begin + share, n);
   const uint4* xr = (const uint4*)(x + row * D);
   const uint4* wr = (const uint4*)w;
   uint4 v[vecs], g[vecs];
 #pragma unroll
   for (int j = 0; j < vecs; ++j) {
-    const int i = begin + (int)threadIdx.x + j * threads;
+    const int i = begin + (int)threadIdx.x + j * THREADS;
     v[j] = g[j] = make_uint4(0, 0, 0, 0);
     if (i < end) {
       //! fault stream_load_misspelt compile: v[j] = __ldsc(xr + i);
@@ -79,20 +79,20 @@ rmsnorm_kernel(const elem* x, const elem* w, elem* y, int D, float eps) {
   for (int o = 16; o > 0; o /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, o);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   cluster_wait();
-  //! fault argument_order compile: if (lane < ctas) store_remote(lane, &part[rank * warps + warp], sum);
-  if (lane < ctas) store_remote(&part[rank * warps + warp], lane, sum);
+  //! fault argument_order compile: if (lane < CTAS) store_remote(lane, &part[rank * warps + warp], sum);
+  if (lane < CTAS) store_remote(&part[rank * warps + warp], lane, sum);
   cluster_arrive();
   cluster_wait();
   float total = 0.f;
 #pragma unroll
   //! fault own_block_only wrong: for (int i = rank * warps; i < rank * warps + warps; ++i) total += part[i];
-  for (int i = 0; i < ctas * warps; ++i) total += part[i];
-  //! fault mean_of_share wrong: const float inv = rsqrtf(total / (D / ctas) + eps);
+  for (int i = 0; i < CTAS * warps; ++i) total += part[i];
+  //! fault mean_of_share wrong: const float inv = rsqrtf(total / (D / CTAS) + eps);
   const float inv = rsqrtf(total / D + eps);
   uint4* yr = (uint4*)(y + row * D);
 #pragma unroll
   for (int j = 0; j < vecs; ++j) {
-    const int i = begin + (int)threadIdx.x + j * threads;
+    const int i = begin + (int)threadIdx.x + j * THREADS;
     if (i >= end) break;
     uint4 out;
     const elem2 *a = (const elem2*)&v[j], *b = (const elem2*)&g[j];
@@ -108,7 +108,7 @@ rmsnorm_kernel(const elem* x, const elem* w, elem* y, int D, float eps) {
 
 extern "C" cudaError_t rmsnorm(const elem* x, const elem* w, elem* y, int T, int D, float eps, void* workspace,
                                size_t workspace_bytes, cudaStream_t stream) {
-  if (D % 8 != 0 || (D / 8 + ctas - 1) / ctas > threads * vecs) return cudaErrorNotSupported;
-  rmsnorm_kernel<<<T * ctas, threads, 0, stream>>>(x, w, y, D, eps);
+  if (D % 8 != 0 || (D / 8 + CTAS - 1) / CTAS > THREADS * vecs) return cudaErrorNotSupported;
+  rmsnorm_kernel<<<T * CTAS, THREADS, 0, stream>>>(x, w, y, D, eps);
   return cudaGetLastError();
 }

@@ -12,15 +12,15 @@
 //! says kernel_misnamed: identifier "cudaFuncAttributeMaxDynamicSharedMemory" is undefined
 //! needs cp_async
 //! legal T>=1
-//! kernel grid=min(T,SMS*blocks_per_sm) block=threads smem=stages*D*e+threads/32*8 regs=40 read=2*e*T*D once=e*(T+1)*D write=e*T*D inflight=(stages-1)*D*e ops=T*D*8+T*threads*90 sfu=T*threads chain=LAT+cdiv(T,SMS*blocks_per_sm)*(cdiv(D,threads*8)*110+5*25+90+LATL2) tiles=T
+//! kernel grid=min(T,SMS*blocks_per_sm) block=THREADS smem=STAGES*D*e+THREADS/32*8 regs=40 read=2*e*T*D once=e*(T+1)*D write=e*T*D inflight=(STAGES-1)*D*e ops=T*D*8+T*THREADS*90 sfu=T*THREADS chain=LAT+cdiv(T,SMS*blocks_per_sm)*(cdiv(D,THREADS*8)*110+5*25+90+LATL2) tiles=T
 //! dtype bf16: using elem = __nv_bfloat16;
 using elem = __half;
 //! dtype bf16: using elem2 = __nv_bfloat162;
 using elem2 = __half2;
 //! param 64 128 256 512
-constexpr int threads = 256;
+constexpr int THREADS = 256;
 //! param 2 3 4 6
-constexpr int stages = 3;  // rows in the ring
+constexpr int STAGES = 3;  // rows in the ring
 //! param 1 2 4 8
 constexpr int blocks_per_sm = 4;
 
@@ -42,25 +42,25 @@ template <int N> static __device__ __forceinline__ void copy_wait() {
 static __device__ __forceinline__ void fetch_row(uint4* slot, const elem* x, int row, int T, int n) {
   if (row < T) {
     const uint4* src = (const uint4*)x + (size_t)row * n;
-    for (int i = threadIdx.x; i < n; i += threads) copy16(slot + i, src + i);
+    for (int i = threadIdx.x; i < n; i += THREADS) copy16(slot + i, src + i);
   }
   copy_commit();  // also when there is no row: the count of groups stays uniform
 }
 
-static __global__ void __launch_bounds__(threads)
+static __global__ void __launch_bounds__(THREADS)
 rmsnorm_kernel(const elem* x, const elem* w, elem* y, int T, int D, float eps) {
   extern __shared__ __align__(16) uint4 ring[];
-  __shared__ float part[2][threads / 32];  // two sets: one barrier per row is enough
+  __shared__ float part[2][THREADS / 32];  // two sets: one barrier per row is enough
   const int n = D / 8;
   const uint4* wr = (const uint4*)w;
-  for (int s = 0; s < stages - 1; ++s) fetch_row(ring + (size_t)s * n, x, blockIdx.x + s * gridDim.x, T, n);
+  for (int s = 0; s < STAGES - 1; ++s) fetch_row(ring + (size_t)s * n, x, blockIdx.x + s * gridDim.x, T, n);
   int slot = 0, odd = 0;
   for (int row = blockIdx.x; row < T; row += gridDim.x) {
-    copy_wait<stages - 2>();
+    copy_wait<STAGES - 2>();
     const uint4* buf = ring + (size_t)slot * n;
     float sum = 0.f;
-    //! fault full_steps_only wrong when D%(threads*8)!=0&&T!=2: for (int i = threadIdx.x; i < n / threads * threads; i += threads) {
-    for (int i = threadIdx.x; i < n; i += threads) {
+    //! fault full_steps_only wrong when D%(THREADS*8)!=0&&T!=2: for (int i = threadIdx.x; i < n / THREADS * THREADS; i += THREADS) {
+    for (int i = threadIdx.x; i < n; i += THREADS) {
       uint4 v = buf[i];
       const elem2* h = (const elem2*)&v;
 #pragma unroll
@@ -76,18 +76,18 @@ rmsnorm_kernel(const elem* x, const elem* w, elem* y, int T, int D, float eps) {
     __syncthreads();
     float total = 0.f;
 #pragma unroll
-    for (int i = 0; i < threads / 32; ++i) total += part[odd][i];
+    for (int i = 0; i < THREADS / 32; ++i) total += part[odd][i];
     odd ^= 1;
     //! fault root_not_inverted wrong: const float inv = sqrtf(total / D + eps);
     //! fault mean_by_vectors wrong: const float inv = rsqrtf(total / n + eps);
     const float inv = rsqrtf(total / D + eps);
     // the slot freed in the last round takes the row that is stages - 1 rounds ahead
-    int ahead = slot == 0 ? stages - 1 : slot - 1;
-    //! fault undeclared_step compile: fetch_row(ring + (size_t)ahead * n, x, row + (stages - 1) * step, T, n);
-    fetch_row(ring + (size_t)ahead * n, x, row + (stages - 1) * gridDim.x, T, n);
+    int ahead = slot == 0 ? STAGES - 1 : slot - 1;
+    //! fault undeclared_step compile: fetch_row(ring + (size_t)ahead * n, x, row + (STAGES - 1) * step, T, n);
+    fetch_row(ring + (size_t)ahead * n, x, row + (STAGES - 1) * gridDim.x, T, n);
     //! fault output_of_block wrong when T>2048: uint4* yr = (uint4*)y + (size_t)blockIdx.x * n;
     uint4* yr = (uint4*)y + (size_t)row * n;
-    for (int i = threadIdx.x; i < n; i += threads) {
+    for (int i = threadIdx.x; i < n; i += THREADS) {
       uint4 v = buf[i], g = __ldg(wr + i), out;
       const elem2 *a = (const elem2*)&v, *b = (const elem2*)&g;
 #pragma unroll
@@ -98,7 +98,7 @@ rmsnorm_kernel(const elem* x, const elem* w, elem* y, int T, int D, float eps) {
       }
       __stcs(yr + i, out);
     }
-    slot = slot + 1 == stages ? 0 : slot + 1;
+    slot = slot + 1 == STAGES ? 0 : slot + 1;
   }
   copy_wait<0>();
 }
@@ -109,11 +109,11 @@ extern "C" cudaError_t rmsnorm(const elem* x, const elem* w, elem* y, int T, int
   int dev = 0, sms = 0;
   cudaGetDevice(&dev);
   cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, dev);
-  const int bytes = stages * D * (int)sizeof(elem);
+  const int bytes = STAGES * D * (int)sizeof(elem);
   //! fault kernel_misnamed compile: cudaError_t e = cudaFuncSetAttribute(rmsnorm, cudaFuncAttributeMaxDynamicSharedMemory, bytes);
   cudaError_t e = cudaFuncSetAttribute(rmsnorm_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
   if (e != cudaSuccess) return e;
   const int grid = T < sms * blocks_per_sm ? T : sms * blocks_per_sm;
-  rmsnorm_kernel<<<grid, threads, bytes, stream>>>(x, w, y, T, D, eps);
+  rmsnorm_kernel<<<grid, THREADS, bytes, stream>>>(x, w, y, T, D, eps);
   return cudaGetLastError();
 }

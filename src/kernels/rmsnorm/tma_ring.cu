@@ -12,15 +12,15 @@
 //! says load_misspelt: identifier "__lgd" is undefined
 //! needs tma
 //! legal T>=1
-//! kernel grid=min(T,SMS*blocks_per_sm) block=threads smem=stages*D*e+cdiv(stages*8+threads/32*8,128)*128 regs=32 read=2*e*T*D once=e*(T+1)*D write=e*T*D inflight=(stages-1)*D*e ops=T*D*7+T*threads*100 sfu=T*threads chain=LAT+cdiv(T,SMS*blocks_per_sm)*(cdiv(D,threads*8)*110+5*25+120+LATL2) tiles=T
+//! kernel grid=min(T,SMS*blocks_per_sm) block=THREADS smem=STAGES*D*e+cdiv(STAGES*8+THREADS/32*8,128)*128 regs=32 read=2*e*T*D once=e*(T+1)*D write=e*T*D inflight=(STAGES-1)*D*e ops=T*D*7+T*THREADS*100 sfu=T*THREADS chain=LAT+cdiv(T,SMS*blocks_per_sm)*(cdiv(D,THREADS*8)*110+5*25+120+LATL2) tiles=T
 //! dtype bf16: using elem = __nv_bfloat16;
 using elem = __half;
 //! dtype bf16: using elem2 = __nv_bfloat162;
 using elem2 = __half2;
 //! param 64 128 256 512
-constexpr int threads = 256;
+constexpr int THREADS = 256;
 //! param 2 3 4 6
-constexpr int stages = 4;  // rows in the ring
+constexpr int STAGES = 4;  // rows in the ring
 //! param 1 2 4 6
 constexpr int blocks_per_sm = 4;
 
@@ -48,19 +48,19 @@ static __device__ __forceinline__ void bulk_load(void* dst, const void* src, uin
                    smem_addr(dst)), "l"(src), "r"(bytes), "r"(smem_addr(bar)) : "memory");
 }
 
-static __global__ void __launch_bounds__(threads)
+static __global__ void __launch_bounds__(THREADS)
 rmsnorm_kernel(const elem* x, const elem* w, elem* y, int T, int D, float eps) {
   extern __shared__ __align__(128) uint4 ring[];
-  __shared__ __align__(8) uint64_t full[stages];
-  __shared__ float part[2][threads / 32];  // two sets: one barrier per row is enough
+  __shared__ __align__(8) uint64_t full[STAGES];
+  __shared__ float part[2][THREADS / 32];  // two sets: one barrier per row is enough
   const int n = D / 8;
   const uint32_t bytes = D * (uint32_t)sizeof(elem);
   const uint4* wr = (const uint4*)w;
   if (threadIdx.x == 0) {
-    //! fault init_arity compile: for (int s = 0; s < stages; ++s) bar_init(&full[s]);
-    for (int s = 0; s < stages; ++s) bar_init(&full[s], 1);
+    //! fault init_arity compile: for (int s = 0; s < STAGES; ++s) bar_init(&full[s]);
+    for (int s = 0; s < STAGES; ++s) bar_init(&full[s], 1);
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-    for (int s = 0; s < stages - 1; ++s) {
+    for (int s = 0; s < STAGES - 1; ++s) {
       const int row = blockIdx.x + s * gridDim.x;
       if (row >= T) break;
       bar_expect(&full[s], bytes);
@@ -75,7 +75,7 @@ rmsnorm_kernel(const elem* x, const elem* w, elem* y, int T, int D, float eps) {
     bar_wait(&full[slot], phase);
     const uint4* buf = ring + (size_t)slot * n;
     float sum = 0.f;
-    for (int i = threadIdx.x; i < n; i += threads) {
+    for (int i = threadIdx.x; i < n; i += THREADS) {
       uint4 v = buf[i];
       const elem2* h = (const elem2*)&v;
 #pragma unroll
@@ -90,8 +90,8 @@ rmsnorm_kernel(const elem* x, const elem* w, elem* y, int T, int D, float eps) {
     if (threadIdx.x % 32 == 0) part[odd][threadIdx.x / 32] = sum;
     __syncthreads();  // also: everyone is done with the slot of the row before
     if (threadIdx.x == 0) {
-      const int next = row + (stages - 1) * gridDim.x;
-      const int ahead = slot == 0 ? stages - 1 : slot - 1;
+      const int next = row + (STAGES - 1) * gridDim.x;
+      const int ahead = slot == 0 ? STAGES - 1 : slot - 1;
       if (next < T) {
         bar_expect(&full[ahead], bytes);
         //! fault load_bytes_missing compile: bulk_load(ring + (size_t)ahead * n, x + (size_t)next * D, &full[ahead]);
@@ -100,14 +100,14 @@ rmsnorm_kernel(const elem* x, const elem* w, elem* y, int T, int D, float eps) {
     }
     float total = 0.f;
 #pragma unroll
-    for (int i = 0; i < threads / 32; ++i) total += part[odd][i];
+    for (int i = 0; i < THREADS / 32; ++i) total += part[odd][i];
     odd ^= 1;
     //! fault eps_left_out wrong: const float inv = rsqrtf(total / D);
     //! fault half_mean wrong: const float inv = rsqrtf(total / (D / 2) + eps);
     const float inv = rsqrtf(total / D + eps);
     uint4* yr = (uint4*)(y + (size_t)row * D);
-    //! fault tail_vectors_unwritten wrong when D%(threads*8)!=0: for (int i = threadIdx.x; i + threads - (int)threadIdx.x <= n; i += threads) {
-    for (int i = threadIdx.x; i < n; i += threads) {
+    //! fault tail_vectors_unwritten wrong when D%(THREADS*8)!=0: for (int i = threadIdx.x; i + THREADS - (int)threadIdx.x <= n; i += THREADS) {
+    for (int i = threadIdx.x; i < n; i += THREADS) {
       //! fault load_misspelt compile: uint4 v = buf[i], g = __lgd(wr + i), out;
       uint4 v = buf[i], g = __ldg(wr + i), out;
       const elem2 *a = (const elem2*)&v, *b = (const elem2*)&g;
@@ -119,7 +119,7 @@ rmsnorm_kernel(const elem* x, const elem* w, elem* y, int T, int D, float eps) {
       }
       __stcs(yr + i, out);
     }
-    if (++slot == stages) {
+    if (++slot == STAGES) {
       slot = 0;
       phase ^= 1;
     }
@@ -132,10 +132,10 @@ extern "C" cudaError_t rmsnorm(const elem* x, const elem* w, elem* y, int T, int
   int dev = 0, sms = 0;
   cudaGetDevice(&dev);
   cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, dev);
-  const int smem = stages * D * (int)sizeof(elem);
+  const int smem = STAGES * D * (int)sizeof(elem);
   cudaError_t e = cudaFuncSetAttribute(rmsnorm_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, smem);
   if (e != cudaSuccess) return e;
   const int grid = T < sms * blocks_per_sm ? T : sms * blocks_per_sm;
-  rmsnorm_kernel<<<grid, threads, smem, stream>>>(x, w, y, T, D, eps);
+  rmsnorm_kernel<<<grid, THREADS, smem, stream>>>(x, w, y, T, D, eps);
   return cudaGetLastError();
 }

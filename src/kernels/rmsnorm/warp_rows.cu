@@ -9,43 +9,43 @@
 //! says load_arity: no instance of overloaded function "__ldcs" matches the argument list
 //! says shuffle_mask_missing: no instance of overloaded function "__shfl_xor_sync" matches the argument list
 //! says rows_guard_gone: expected an expression
-//! legal lanes*vecs*8>=D
-//! legal rows*vecs<=32
-//! kernel grid=cdiv(T,warps*32/lanes*rows) block=warps*32 regs=min(255,26+rows*vecs*(bf16?26:13)/3) read=2*e*T*D once=e*(T+1)*D write=e*T*D inflight=warps*32/lanes*rows*e*min(D,lanes*vecs*8) ops=T*D*6+T*lanes*(40+vecs*8) sfu=T*lanes chain=LAT+rows*(vecs*55+5*25+40)+LATL2
+//! legal LANES*vecs*8>=D
+//! legal ROWS*vecs<=32
+//! kernel grid=cdiv(T,WARPS*32/LANES*ROWS) block=WARPS*32 regs=min(255,26+ROWS*vecs*(bf16?26:13)/3) read=2*e*T*D once=e*(T+1)*D write=e*T*D inflight=WARPS*32/LANES*ROWS*e*min(D,LANES*vecs*8) ops=T*D*6+T*LANES*(40+vecs*8) sfu=T*LANES chain=LAT+ROWS*(vecs*55+5*25+40)+LATL2
 //! dtype bf16: using elem = __nv_bfloat16;
 using elem = __half;
 //! dtype bf16: using elem2 = __nv_bfloat162;
 using elem2 = __half2;
 //! param 8 16 32
-constexpr int lanes = 32;  // lanes that share a row
+constexpr int LANES = 32;  // lanes that share a row
 //! param 1 2 4 8 16
 constexpr int vecs = 16;  // 16-byte vectors of a row per lane
 //! param 1 2 4 8
-constexpr int warps = 4;  // warps per block
+constexpr int WARPS = 4;  // warps per block
 //! param 1 2 4
-constexpr int rows = 1;  // rows that a group holds at a time
-constexpr int groups = warps * 32 / lanes;
+constexpr int ROWS = 1;  // rows that a group holds at a time
+constexpr int groups = WARPS * 32 / LANES;
 
 //! dtype bf16: static __device__ __forceinline__ float2 widen(elem2 v) { return __bfloat1622float2(v); }
 static __device__ __forceinline__ float2 widen(elem2 v) { return __half22float2(v); }
 //! dtype bf16: static __device__ __forceinline__ elem2 narrow(float a, float b) { return __floats2bfloat162_rn(a, b); }
 static __device__ __forceinline__ elem2 narrow(float a, float b) { return __floats2half2_rn(a, b); }
 
-static __global__ void __launch_bounds__(warps * 32)
+static __global__ void __launch_bounds__(WARPS * 32)
 rmsnorm_kernel(const elem* x, const elem* w, elem* y, int T, int D, float eps) {
   const int n = D / 8;  // vectors in a row
-  const int lane = threadIdx.x % lanes;
-  const int first = blockIdx.x * (groups * rows) + threadIdx.x / lanes;  // then every groups-th row
+  const int lane = threadIdx.x % LANES;
+  const int first = blockIdx.x * (groups * ROWS) + threadIdx.x / LANES;  // then every groups-th row
   const uint4* wr = (const uint4*)w;
-  uint4 v[rows][vecs];
+  uint4 v[ROWS][vecs];
 #pragma unroll
-  for (int r = 0; r < rows; ++r) {
+  for (int r = 0; r < ROWS; ++r) {
     const int t = first + r * groups;
     const uint4* xr = (const uint4*)(x + (size_t)t * D);
 #pragma unroll
     for (int j = 0; j < vecs; ++j) {
-      //! fault lane_name compile: const int i = land + j * lanes;
-      const int i = lane + j * lanes;
+      //! fault lane_name compile: const int i = land + j * LANES;
+      const int i = lane + j * LANES;
       v[r][j] = make_uint4(0, 0, 0, 0);
       // rows past the end read as zero: their lanes still take part in the shuffles
       //! fault load_arity compile: if (t < T && i < n) v[r][j] = __ldcs(xr, i);
@@ -53,7 +53,7 @@ rmsnorm_kernel(const elem* x, const elem* w, elem* y, int T, int D, float eps) {
     }
   }
 #pragma unroll
-  for (int r = 0; r < rows; ++r) {
+  for (int r = 0; r < ROWS; ++r) {
     const int t = first + r * groups;
     float sum = 0.f;
 #pragma unroll
@@ -67,10 +67,10 @@ rmsnorm_kernel(const elem* x, const elem* w, elem* y, int T, int D, float eps) {
       }
     }
 #pragma unroll
-    //! fault half_group wrong when D>lanes*4: for (int o = lanes / 4; o > 0; o /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, o);
-    //! fault shuffle_mask_missing compile: for (int o = lanes / 2; o > 0; o /= 2) sum += __shfl_xor_sync(sum, o);
-    for (int o = lanes / 2; o > 0; o /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, o);
-    //! fault mean_of_capacity wrong when D*16<lanes*vecs*8*15: const float inv = rsqrtf(sum / (lanes * vecs * 8) + eps);
+    //! fault half_group wrong when D>LANES*4: for (int o = LANES / 4; o > 0; o /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, o);
+    //! fault shuffle_mask_missing compile: for (int o = LANES / 2; o > 0; o /= 2) sum += __shfl_xor_sync(sum, o);
+    for (int o = LANES / 2; o > 0; o /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, o);
+    //! fault mean_of_capacity wrong when D*16<LANES*vecs*8*15: const float inv = rsqrtf(sum / (LANES * vecs * 8) + eps);
     //! fault eps_outside wrong: const float inv = rsqrtf(sum / D) + eps;
     const float inv = rsqrtf(sum / D + eps);
     //! fault rows_guard_gone compile: if (t >= T)) continue;
@@ -78,7 +78,7 @@ rmsnorm_kernel(const elem* x, const elem* w, elem* y, int T, int D, float eps) {
     uint4* yr = (uint4*)(y + (size_t)t * D);
 #pragma unroll
     for (int j = 0; j < vecs; ++j) {
-      const int i = lane + j * lanes;
+      const int i = lane + j * LANES;
       if (i >= n) break;
       const uint4 wv = __ldg(wr + i);
       const elem2 *a = (const elem2*)&v[r][j], *b = (const elem2*)&wv;
@@ -96,9 +96,9 @@ rmsnorm_kernel(const elem* x, const elem* w, elem* y, int T, int D, float eps) {
 
 extern "C" cudaError_t rmsnorm(const elem* x, const elem* w, elem* y, int T, int D, float eps, void* workspace,
                                size_t workspace_bytes, cudaStream_t stream) {
-  if (D % 8 != 0 || D > lanes * vecs * 8 || rows * vecs > 32) return cudaErrorNotSupported;
-  //! fault grid_rounded_down wrong when T%(warps*32/lanes*rows)!=0&&T>warps*32/lanes*rows: const int grid = T / (groups * rows);
-  const int grid = (T + groups * rows - 1) / (groups * rows);
-  rmsnorm_kernel<<<grid, warps * 32, 0, stream>>>(x, w, y, T, D, eps);
+  if (D % 8 != 0 || D > LANES * vecs * 8 || ROWS * vecs > 32) return cudaErrorNotSupported;
+  //! fault grid_rounded_down wrong when T%(WARPS*32/LANES*ROWS)!=0&&T>WARPS*32/LANES*ROWS: const int grid = T / (groups * ROWS);
+  const int grid = (T + groups * ROWS - 1) / (groups * ROWS);
+  rmsnorm_kernel<<<grid, WARPS * 32, 0, stream>>>(x, w, y, T, D, eps);
   return cudaGetLastError();
 }

@@ -9,13 +9,13 @@
 //! says unbalanced_cast: expected a ")"
 //! says table_as_int: a value of type "const float *" cannot be used to initialize an entity of type "const int *"
 //! says angle_index: identifier "i" is undefined
-//! kernel grid=cdiv(T*cdiv(H,heads)*(D/16),threads) block=threads regs=28+heads*9+bf16*8 read=e*T*H*D+T*cdiv(H,heads)*D*4 once=e*T*H*D+4*D*min(T,8192)+4*T write=e*T*H*D inflight=threads*heads*16*e ops=T*H*(D/16)*75+T*cdiv(H,heads)*(D/16)*90 chain=2*LAT+heads*70+60
+//! kernel grid=cdiv(T*cdiv(H,heads)*(D/16),THREADS) block=THREADS regs=28+heads*9+bf16*8 read=e*T*H*D+T*cdiv(H,heads)*D*4 once=e*T*H*D+4*D*min(T,8192)+4*T write=e*T*H*D inflight=THREADS*heads*16*e ops=T*H*(D/16)*75+T*cdiv(H,heads)*(D/16)*90 chain=2*LAT+heads*70+60
 //! dtype bf16: using elem = __nv_bfloat16;
 using elem = __half;
 //! dtype bf16: using elem2 = __nv_bfloat162;
 using elem2 = __half2;
 //! param 64 128 256 512
-constexpr int threads = 128;
+constexpr int THREADS = 128;
 //! param 1 2 4 8 16
 constexpr int heads = 4;  // heads that share one read of the table
 //! param 0 1
@@ -26,10 +26,10 @@ static __device__ __forceinline__ float2 widen(elem2 v) { return __half22float2(
 //! dtype bf16: static __device__ __forceinline__ elem2 narrow(float a, float b) { return __floats2bfloat162_rn(a, b); }
 static __device__ __forceinline__ elem2 narrow(float a, float b) { return __floats2half2_rn(a, b); }
 
-static __global__ void __launch_bounds__(threads)
+static __global__ void __launch_bounds__(THREADS)
 rope_kernel(const elem* x, const int* pos, const float* table, elem* y, unsigned T, unsigned H, unsigned D) {
   const unsigned per_head = D / 16, groups = (H + heads - 1) / heads;
-  const unsigned item = blockIdx.x * threads + threadIdx.x;
+  const unsigned item = blockIdx.x * THREADS + threadIdx.x;
   //! fault early_return_value compile: if (item >= T * groups * per_head) return 0;
   if (item >= T * groups * per_head) return;
   const unsigned col = item % per_head * 8, rest = item / per_head;
@@ -78,7 +78,7 @@ rope_kernel(const elem* x, const int* pos, const float* table, elem* y, unsigned
 extern "C" cudaError_t rope(const elem* x, const int* pos, const float* table, elem* y, int T, int H, int D,
                             void* workspace, size_t workspace_bytes, cudaStream_t stream) {
   const size_t items = (size_t)T * ((H + heads - 1) / heads) * (D / 16);
-  if (D % 16 != 0 || items + threads > 4294967295u) return cudaErrorNotSupported;
-  rope_kernel<<<(unsigned)((items + threads - 1) / threads), threads, 0, stream>>>(x, pos, table, y, T, H, D);
+  if (D % 16 != 0 || items + THREADS > 4294967295u) return cudaErrorNotSupported;
+  rope_kernel<<<(unsigned)((items + THREADS - 1) / THREADS), THREADS, 0, stream>>>(x, pos, table, y, T, H, D);
   return cudaGetLastError();
 }

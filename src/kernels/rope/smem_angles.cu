@@ -12,13 +12,13 @@
 //! says sine_pointer_type: a value of type "const float *" cannot be used to initialize an entity of type "const float"
 //! needs cp_async
 //! legal tokens*D*4<=49152
-//! kernel grid=cdiv(T,tokens) block=threads smem=tokens*D*4 regs=40+units*13 read=e*T*H*D+T*D*4 once=e*T*H*D+4*D*min(T,8192)+4*T write=e*T*H*D inflight=min(threads*units,tokens*H*(D/16))*16*e ops=T*H*(D/16)*150 chain=LAT+LAT+60+cdiv(tokens*H*(D/16),threads*units)*(LAT+units*130)
+//! kernel grid=cdiv(T,tokens) block=THREADS smem=tokens*D*4 regs=40+units*13 read=e*T*H*D+T*D*4 once=e*T*H*D+4*D*min(T,8192)+4*T write=e*T*H*D inflight=min(THREADS*units,tokens*H*(D/16))*16*e ops=T*H*(D/16)*150 chain=LAT+LAT+60+cdiv(tokens*H*(D/16),THREADS*units)*(LAT+units*130)
 //! dtype bf16: using elem = __nv_bfloat16;
 using elem = __half;
 //! dtype bf16: using elem2 = __nv_bfloat162;
 using elem2 = __half2;
 //! param 64 128 256 512
-constexpr int threads = 256;
+constexpr int THREADS = 256;
 //! param 1 2 4 8
 constexpr int tokens = 2;  // tokens per block
 //! param 1 2 4
@@ -36,12 +36,12 @@ static __device__ __forceinline__ void copy16(void* dst, const void* src) {
 //! fault clobber_unquoted compile: static __device__ __forceinline__ void copy_wait_all() { asm volatile("cp.async.wait_all;" ::: memory); }
 static __device__ __forceinline__ void copy_wait_all() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
-static __global__ void __launch_bounds__(threads)
+static __global__ void __launch_bounds__(THREADS)
 rope_kernel(const elem* x, const int* pos, const float* table, elem* y, int T, int H, int D) {
   extern __shared__ __align__(16) float angles[];  // tokens rows of D/2 cosines, then D/2 sines
   const int t0 = blockIdx.x * tokens, count = min(tokens, T - t0);
   const int quads = D / 4;
-  for (int i = threadIdx.x; i < count * quads; i += threads) {
+  for (int i = threadIdx.x; i < count * quads; i += THREADS) {
     //! fault position_of_first wrong when tokens>=2&&T>=2: const size_t row = pos[t0];
     //! fault position_shadowed compile: const size_t row = pos(t0 + i / quads);
     const size_t row = pos[t0 + i / quads];
@@ -51,11 +51,11 @@ rope_kernel(const elem* x, const int* pos, const float* table, elem* y, int T, i
   const elem* xb = x + (size_t)t0 * H * D;
   elem* yb = y + (size_t)t0 * H * D;
   bool staged = false;
-  for (int i0 = threadIdx.x; i0 - (int)threadIdx.x < total; i0 += threads * units) {
+  for (int i0 = threadIdx.x; i0 - (int)threadIdx.x < total; i0 += THREADS * units) {
     uint4 lo[units], hi[units];
 #pragma unroll
     for (int j = 0; j < units; ++j) {
-      const int i = i0 + j * threads;
+      const int i = i0 + j * THREADS;
       if (i >= total) break;
       const size_t at = (size_t)(i / per_head) * D + i % per_head * 8;
       //! fault assigned_to_const compile: lo[j] = __ldcs((uint4)(xb + at));
@@ -69,7 +69,7 @@ rope_kernel(const elem* x, const int* pos, const float* table, elem* y, int T, i
     }
 #pragma unroll
     for (int j = 0; j < units; ++j) {
-      const int i = i0 + j * threads;
+      const int i = i0 + j * THREADS;
       //! fault heads_above_32 wrong when H>32: if (i >= total || i / per_head % H >= 32) break;
       if (i >= total) break;
       const int col = i % per_head * 8;
@@ -99,6 +99,6 @@ extern "C" cudaError_t rope(const elem* x, const int* pos, const float* table, e
   if (D % 16 != 0 || smem > 49152 || (size_t)H * (D / 16) * tokens > 1073741823u) return cudaErrorNotSupported;
   //! fault grid_rounded_down wrong when T%tokens!=0&&T>tokens: const int grid = T / tokens;
   const int grid = (T + tokens - 1) / tokens;
-  rope_kernel<<<grid, threads, smem, stream>>>(x, pos, table, y, T, H, D);
+  rope_kernel<<<grid, THREADS, smem, stream>>>(x, pos, table, y, T, H, D);
   return cudaGetLastError();
 }

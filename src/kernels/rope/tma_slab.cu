@@ -12,15 +12,15 @@
 //! says template_without_count: no instance of function template "bulk_wait_read" matches the argument list
 //! needs tma
 //! legal H*D<=100000
-//! kernel grid=min(T,SMS*blocks_per_sm) block=threads smem=stages*(H*D*e+D*4)+128 regs=32 read=e*T*H*D+T*D*4 once=e*T*H*D+4*D*min(T,8192)+4*T write=e*T*H*D inflight=(stages-1)*H*D*e ops=T*H*(D/16)*110+T*threads*40 chain=2*LAT+cdiv(T,SMS*blocks_per_sm)*(cdiv(H*(D/16),threads)*170+140) tiles=T
+//! kernel grid=min(T,SMS*blocks_per_sm) block=THREADS smem=STAGES*(H*D*e+D*4)+128 regs=32 read=e*T*H*D+T*D*4 once=e*T*H*D+4*D*min(T,8192)+4*T write=e*T*H*D inflight=(STAGES-1)*H*D*e ops=T*H*(D/16)*110+T*THREADS*40 chain=2*LAT+cdiv(T,SMS*blocks_per_sm)*(cdiv(H*(D/16),THREADS)*170+140) tiles=T
 //! dtype bf16: using elem = __nv_bfloat16;
 using elem = __half;
 //! dtype bf16: using elem2 = __nv_bfloat162;
 using elem2 = __half2;
 //! param 64 128 256 512
-constexpr int threads = 256;
+constexpr int THREADS = 256;
 //! param 2 3 4 6
-constexpr int stages = 3;  // tokens in the ring
+constexpr int STAGES = 3;  // tokens in the ring
 //! param 1 2 3 4
 constexpr int blocks_per_sm = 4;
 
@@ -57,16 +57,16 @@ template <int N> static __device__ __forceinline__ void bulk_wait_read() {
 }
 static __device__ __forceinline__ void async_fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-static __global__ void __launch_bounds__(threads)
+static __global__ void __launch_bounds__(THREADS)
 rope_kernel(const elem* x, const int* pos, const float* table, elem* y, int T, int H, int D) {
   extern __shared__ __align__(128) uint8_t ring[];
-  __shared__ __align__(8) uint64_t full[stages];
+  __shared__ __align__(8) uint64_t full[STAGES];
   const uint32_t heads_bytes = (uint32_t)H * D * sizeof(elem), row_bytes = D * (uint32_t)sizeof(float);
   const uint32_t slot_bytes = heads_bytes + row_bytes;
   if (threadIdx.x == 0) {
-    for (int s = 0; s < stages; ++s) bar_init(&full[s], 1);
+    for (int s = 0; s < STAGES; ++s) bar_init(&full[s], 1);
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-    for (int s = 0; s < stages - 1; ++s) {
+    for (int s = 0; s < STAGES - 1; ++s) {
       const int t = blockIdx.x + s * gridDim.x;
       if (t >= T) break;
       uint8_t* dst = ring + (size_t)s * slot_bytes;
@@ -82,7 +82,7 @@ rope_kernel(const elem* x, const int* pos, const float* table, elem* y, int T, i
   int slot = 0;
   uint32_t phase = 0;
   for (int t = blockIdx.x; t < T; t += gridDim.x) {
-    const int next = t + (stages - 1) * gridDim.x;
+    const int next = t + (STAGES - 1) * gridDim.x;
     int next_pos = 0;
     // read before the work below, used after it
     if (threadIdx.x == 0 && next < T) next_pos = pos[next];
@@ -91,8 +91,8 @@ rope_kernel(const elem* x, const int* pos, const float* table, elem* y, int T, i
     //! fault angles_const_lost compile: float* angles = (const float*)(buf + heads_bytes);
     const float* angles = (const float*)(buf + heads_bytes);
     bar_wait(&full[slot], phase);
-    //! fault last_head_left_out wrong: for (int i = threadIdx.x; i < (H - 1) * per_head; i += threads) {
-    for (int i = threadIdx.x; i < H * per_head; i += threads) {
+    //! fault last_head_left_out wrong: for (int i = threadIdx.x; i < (H - 1) * per_head; i += THREADS) {
+    for (int i = threadIdx.x; i < H * per_head; i += THREADS) {
       const int col = i % per_head * 8;
       uint4* p = (uint4*)(xs + i / per_head * D + col);
       //! fault pointer_difference compile: uint4* q = p + xs + half;
@@ -116,7 +116,7 @@ rope_kernel(const elem* x, const int* pos, const float* table, elem* y, int T, i
     if (threadIdx.x == 0) {
       bulk_store(y + (size_t)t * H * D, buf, heads_bytes);
       if (next < T) {
-        const int ahead = slot == 0 ? stages - 1 : slot - 1;
+        const int ahead = slot == 0 ? STAGES - 1 : slot - 1;
         uint8_t* dst = ring + (size_t)ahead * slot_bytes;
         //! fault template_without_count compile: bulk_wait_read(1);
         bulk_wait_read<1>();  // the store of the token before has left its slot
@@ -125,7 +125,7 @@ rope_kernel(const elem* x, const int* pos, const float* table, elem* y, int T, i
         bulk_load(dst + heads_bytes, table + (size_t)next_pos * D, row_bytes, &full[ahead]);
       }
     }
-    if (++slot == stages) {
+    if (++slot == STAGES) {
       slot = 0;
       phase ^= 1;
     }
@@ -139,10 +139,10 @@ extern "C" cudaError_t rope(const elem* x, const int* pos, const float* table, e
   int dev = 0, sms = 0;
   cudaGetDevice(&dev);
   cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, dev);
-  const int smem = stages * (H * D * (int)sizeof(elem) + D * (int)sizeof(float));
+  const int smem = STAGES * (H * D * (int)sizeof(elem) + D * (int)sizeof(float));
   cudaError_t e = cudaFuncSetAttribute(rope_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, smem);
   if (e != cudaSuccess) return e;
   const int grid = T < sms * blocks_per_sm ? T : sms * blocks_per_sm;
-  rope_kernel<<<grid, threads, smem, stream>>>(x, pos, table, y, T, H, D);
+  rope_kernel<<<grid, THREADS, smem, stream>>>(x, pos, table, y, T, H, D);
   return cudaGetLastError();
 }

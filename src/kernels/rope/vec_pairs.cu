@@ -9,13 +9,13 @@
 //! says pos_not_pointer: no instance of overloaded function "__ldg" matches the argument list
 //! says vector_element: no operator "=" matches these operands
 //! says store_operands: no instance of overloaded function "__stcs" matches the argument list
-//! kernel grid=cdiv(T*H*(D/16),threads*units) block=threads regs=16+units*16+bf16*12 read=e*T*H*D+T*H*D*4 once=e*T*H*D+4*D*min(T,8192)+4*T write=e*T*H*D inflight=threads*units*16*e ops=T*H*(D/16)*170 chain=2*LAT+LATL2+units*120
+//! kernel grid=cdiv(T*H*(D/16),THREADS*units) block=THREADS regs=16+units*16+bf16*12 read=e*T*H*D+T*H*D*4 once=e*T*H*D+4*D*min(T,8192)+4*T write=e*T*H*D inflight=THREADS*units*16*e ops=T*H*(D/16)*170 chain=2*LAT+LATL2+units*120
 //! dtype bf16: using elem = __nv_bfloat16;
 using elem = __half;
 //! dtype bf16: using elem2 = __nv_bfloat162;
 using elem2 = __half2;
 //! param 64 128 256 512
-constexpr int threads = 256;
+constexpr int THREADS = 256;
 //! param 1 2 4
 constexpr int units = 2;  // groups of eight pairs per thread
 //! param 0 1
@@ -26,17 +26,17 @@ static __device__ __forceinline__ float2 widen(elem2 v) { return __half22float2(
 //! dtype bf16: static __device__ __forceinline__ elem2 narrow(float a, float b) { return __floats2bfloat162_rn(a, b); }
 static __device__ __forceinline__ elem2 narrow(float a, float b) { return __floats2half2_rn(a, b); }
 
-static __global__ void __launch_bounds__(threads)
+static __global__ void __launch_bounds__(THREADS)
 rope_kernel(const elem* x, const int* pos, const float* table, elem* y, unsigned total, int H, int D) {
   //! fault lanes_redefined compile: const unsigned H = D / 16;
   const unsigned per_head = D / 16;
-  const unsigned first = blockIdx.x * (threads * units) + threadIdx.x;
+  const unsigned first = blockIdx.x * (THREADS * units) + threadIdx.x;
   uint4 lo[units], hi[units];
   size_t at[units];  // element offset of the first half
   const float* cs[units];
 #pragma unroll
   for (int j = 0; j < units; ++j) {
-    const unsigned u = first + j * threads;
+    const unsigned u = first + j * THREADS;
     if (u >= total) break;
     const unsigned head = u / per_head, col = (u % per_head) * 8;
     at[j] = (size_t)head * D + col;
@@ -51,8 +51,8 @@ rope_kernel(const elem* x, const int* pos, const float* table, elem* y, unsigned
   }
 #pragma unroll
   for (int j = 0; j < units; ++j) {
-    //! fault unit_guard_short wrong when T*H*(D/16)%threads!=0: if (first - threadIdx.x + (j + 1) * threads > total) break;
-    if (first + j * threads >= total) break;
+    //! fault unit_guard_short wrong when T*H*(D/16)%THREADS!=0: if (first - threadIdx.x + (j + 1) * THREADS > total) break;
+    if (first + j * THREADS >= total) break;
     float c[8], s[8];
 #pragma unroll
     for (int k = 0; k < 8; k += 4) {
@@ -86,8 +86,8 @@ rope_kernel(const elem* x, const int* pos, const float* table, elem* y, unsigned
 extern "C" cudaError_t rope(const elem* x, const int* pos, const float* table, elem* y, int T, int H, int D,
                             void* workspace, size_t workspace_bytes, cudaStream_t stream) {
   const size_t total = (size_t)T * H * (D / 16);
-  if (D % 16 != 0 || total + threads * units > 4294967295u) return cudaErrorNotSupported;
-  const unsigned grid = (unsigned)((total + threads * units - 1) / (threads * units));
-  rope_kernel<<<grid, threads, 0, stream>>>(x, pos, table, y, (unsigned)total, H, D);
+  if (D % 16 != 0 || total + THREADS * units > 4294967295u) return cudaErrorNotSupported;
+  const unsigned grid = (unsigned)((total + THREADS * units - 1) / (THREADS * units));
+  rope_kernel<<<grid, THREADS, 0, stream>>>(x, pos, table, y, (unsigned)total, H, D);
   return cudaGetLastError();
 }

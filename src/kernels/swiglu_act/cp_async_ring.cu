@@ -11,15 +11,15 @@
 //! says fetch_arity: too few arguments in function call
 //! says row_state_undeclared: identifier "stride" is undefined
 //! needs cp_async
-//! kernel grid=min(cdiv(T*(I/8),threads),SMS*blocks_per_sm) block=threads smem=stages*threads*32 regs=32 read=2*e*T*I write=e*T*I inflight=(stages-1)*threads*16*e ops=T*(I/8)*190 sfu=T*I*2 chain=LAT+cdiv(T*(I/8),SMS*blocks_per_sm*threads)*300 tiles=cdiv(T*(I/8),threads)
+//! kernel grid=min(cdiv(T*(I/8),THREADS),SMS*blocks_per_sm) block=THREADS smem=STAGES*THREADS*32 regs=32 read=2*e*T*I write=e*T*I inflight=(STAGES-1)*THREADS*16*e ops=T*(I/8)*190 sfu=T*I*2 chain=LAT+cdiv(T*(I/8),SMS*blocks_per_sm*THREADS)*300 tiles=cdiv(T*(I/8),THREADS)
 //! dtype bf16: using elem = __nv_bfloat16;
 using elem = __half;
 //! dtype bf16: using elem2 = __nv_bfloat162;
 using elem2 = __half2;
 //! param 64 128 256 512
-constexpr int threads = 256;
+constexpr int THREADS = 256;
 //! param 2 3 4 6 8
-constexpr int stages = 4;  // steps in the ring, the one being computed included
+constexpr int STAGES = 4;  // steps in the ring, the one being computed included
 //! param 1 2 4 8
 constexpr int blocks_per_sm = 4;
 
@@ -45,27 +45,27 @@ static __device__ __forceinline__ void fetch(uint4* slot, const uint4* x, size_t
     const unsigned row = (unsigned)i / n, col = (unsigned)i % n;
     const uint4* src = x + (size_t)row * 2 * n + col;
     copy16(slot, src);
-    //! fault up_copied_from_gate wrong: copy16(slot + threads, src);
-    //! fault missing_comma compile: copy16(slot + threads src + n);
-    copy16(slot + threads, src + n);
+    //! fault up_copied_from_gate wrong: copy16(slot + THREADS, src);
+    //! fault missing_comma compile: copy16(slot + THREADS src + n);
+    copy16(slot + THREADS, src + n);
   }
   copy_commit();  // an empty group past the end keeps the count uniform
 }
 
-static __global__ void __launch_bounds__(threads) swiglu_kernel(const elem* x, elem* y, size_t total, unsigned n) {
+static __global__ void __launch_bounds__(THREADS) swiglu_kernel(const elem* x, elem* y, size_t total, unsigned n) {
   extern __shared__ __align__(16) uint4 ring[];  // stages x {gate, up} x threads; a thread reads what it copied itself
-  const size_t step = (size_t)gridDim.x * threads;
-  size_t i = (size_t)blockIdx.x * threads + threadIdx.x;
+  const size_t step = (size_t)gridDim.x * THREADS;
+  size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
   uint4* mine = ring + threadIdx.x;
-  //! fault fetch_arity compile: for (int s = 0; s < stages - 1; ++s) fetch(mine + s * 2 * threads, (const uint4*)x, i + s * step, n);
-  for (int s = 0; s < stages - 1; ++s) fetch(mine + s * 2 * threads, (const uint4*)x, i + s * step, total, n);
+  //! fault fetch_arity compile: for (int s = 0; s < STAGES - 1; ++s) fetch(mine + s * 2 * THREADS, (const uint4*)x, i + s * step, n);
+  for (int s = 0; s < STAGES - 1; ++s) fetch(mine + s * 2 * THREADS, (const uint4*)x, i + s * step, total, n);
   int slot = 0;
   for (; i < total; i += step) {
-    copy_wait<stages - 2>();
-    const uint4 g = mine[slot * 2 * threads], u = mine[slot * 2 * threads + threads];
-    const int ahead = slot == 0 ? stages - 1 : slot - 1;
-    //! fault row_state_undeclared compile: fetch(mine + ahead * 2 * threads, (const uint4*)x, i + (stages - 1) * stride, total, n);
-    fetch(mine + ahead * 2 * threads, (const uint4*)x, i + (stages - 1) * step, total, n);
+    copy_wait<STAGES - 2>();
+    const uint4 g = mine[slot * 2 * THREADS], u = mine[slot * 2 * THREADS + THREADS];
+    const int ahead = slot == 0 ? STAGES - 1 : slot - 1;
+    //! fault row_state_undeclared compile: fetch(mine + ahead * 2 * THREADS, (const uint4*)x, i + (STAGES - 1) * stride, total, n);
+    fetch(mine + ahead * 2 * THREADS, (const uint4*)x, i + (STAGES - 1) * step, total, n);
     uint4 out;
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
@@ -75,23 +75,23 @@ static __global__ void __launch_bounds__(threads) swiglu_kernel(const elem* x, e
       ((elem2*)&out)[k] = narrow(silu(a.x) * b.x, silu(a.y) * b.y);
     }
     __stcs((uint4*)y + i, out);
-    slot = slot + 1 == stages ? 0 : slot + 1;
+    slot = slot + 1 == STAGES ? 0 : slot + 1;
   }
   copy_wait<0>();
 }
 
 extern "C" cudaError_t swiglu_act(const elem* x, elem* y, int T, int I, void* workspace, size_t workspace_bytes,
                                   cudaStream_t stream) {
-  //! fault whole_blocks_only wrong when T*(I/8)%threads!=0&&T*(I/8)>threads: const size_t total = (size_t)T * (I / 8) / threads * threads;
+  //! fault whole_blocks_only wrong when T*(I/8)%THREADS!=0&&T*(I/8)>THREADS: const size_t total = (size_t)T * (I / 8) / THREADS * THREADS;
   const size_t total = (size_t)T * (I / 8);
   if (I % 8 != 0 || total > 4294967295u) return cudaErrorNotSupported;
   int dev = 0, sms = 0;
   cudaGetDevice(&dev);
   cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, dev);
-  const int smem = stages * 2 * threads * (int)sizeof(uint4);
+  const int smem = STAGES * 2 * THREADS * (int)sizeof(uint4);
   cudaError_t e = cudaFuncSetAttribute(swiglu_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, smem);
   if (e != cudaSuccess) return e;
-  const size_t blocks = (total + threads - 1) / threads, most = (size_t)sms * blocks_per_sm;
-  swiglu_kernel<<<(unsigned)(blocks < most ? blocks : most), threads, smem, stream>>>(x, y, total, I / 8);
+  const size_t blocks = (total + THREADS - 1) / THREADS, most = (size_t)sms * blocks_per_sm;
+  swiglu_kernel<<<(unsigned)(blocks < most ? blocks : most), THREADS, smem, stream>>>(x, y, total, I / 8);
   return cudaGetLastError();
 }

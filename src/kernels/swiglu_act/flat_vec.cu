@@ -8,13 +8,13 @@
 //! says ternary_unfinished: expected a ":"
 //! says vector_subscript: no operator "[]" matches these operands
 //! says component_name: class "float2" has no member "z"
-//! kernel grid=cdiv(T*(I/8),threads*vecs) block=threads regs=max(30,16+vecs*8) read=2*e*T*I write=e*T*I inflight=threads*vecs*16*e ops=T*(I/8)*160 sfu=T*I*2 chain=LAT+vecs*180+60
+//! kernel grid=cdiv(T*(I/8),THREADS*vecs) block=THREADS regs=max(30,16+vecs*8) read=2*e*T*I write=e*T*I inflight=THREADS*vecs*16*e ops=T*(I/8)*160 sfu=T*I*2 chain=LAT+vecs*180+60
 //! dtype bf16: using elem = __nv_bfloat16;
 using elem = __half;
 //! dtype bf16: using elem2 = __nv_bfloat162;
 using elem2 = __half2;
 //! param 64 128 256 512
-constexpr int threads = 256;
+constexpr int THREADS = 256;
 //! param 1 2 4 8
 constexpr int vecs = 2;  // 16-byte output vectors per thread
 //! param 0 1
@@ -27,14 +27,14 @@ static __device__ __forceinline__ elem2 narrow(float a, float b) { return __floa
 // exp(-g) may reach infinity: the quotient is then zero, as it should be
 static __device__ __forceinline__ float silu(float g) { return __fdividef(g, 1.f + __expf(-g)); }
 
-static __global__ void __launch_bounds__(threads) swiglu_kernel(const elem* x, elem* y, unsigned total, unsigned n) {
-  const unsigned first = blockIdx.x * (threads * vecs) + threadIdx.x;
+static __global__ void __launch_bounds__(THREADS) swiglu_kernel(const elem* x, elem* y, unsigned total, unsigned n) {
+  const unsigned first = blockIdx.x * (THREADS * vecs) + threadIdx.x;
   const uint4* xv = (const uint4*)x;
   uint4 g[vecs], u[vecs];
 #pragma unroll
   for (int j = 0; j < vecs; ++j) {
-    const unsigned i = first + j * threads;
-    //! fault tail_block_skipped wrong when T*(I/8)%(threads*vecs)!=0: if (blockIdx.x * (threads * vecs) + threads * vecs > total) break;
+    const unsigned i = first + j * THREADS;
+    //! fault tail_block_skipped wrong when T*(I/8)%(THREADS*vecs)!=0: if (blockIdx.x * (THREADS * vecs) + THREADS * vecs > total) break;
     if (i >= total) break;
     //! fault row_pitch wrong when T>=2: const uint4* p = xv + (size_t)(i / n) * n + i % n;
     const uint4* p = xv + (size_t)(i / n) * 2 * n + i % n;
@@ -45,8 +45,8 @@ static __global__ void __launch_bounds__(threads) swiglu_kernel(const elem* x, e
   }
 #pragma unroll
   for (int j = 0; j < vecs; ++j) {
-    const unsigned i = first + j * threads;
-    //! fault tail_block_skipped wrong: if (blockIdx.x * (threads * vecs) + threads * vecs > total) break;
+    const unsigned i = first + j * THREADS;
+    //! fault tail_block_skipped wrong: if (blockIdx.x * (THREADS * vecs) + THREADS * vecs > total) break;
     if (i >= total) break;
     uint4 out;
 #pragma unroll
@@ -65,8 +65,8 @@ static __global__ void __launch_bounds__(threads) swiglu_kernel(const elem* x, e
 extern "C" cudaError_t swiglu_act(const elem* x, elem* y, int T, int I, void* workspace, size_t workspace_bytes,
                                   cudaStream_t stream) {
   const size_t total = (size_t)T * (I / 8);
-  if (I % 8 != 0 || total + threads * vecs > 4294967295u) return cudaErrorNotSupported;
-  const unsigned grid = (unsigned)((total + threads * vecs - 1) / (threads * vecs));
-  swiglu_kernel<<<grid, threads, 0, stream>>>(x, y, (unsigned)total, I / 8);
+  if (I % 8 != 0 || total + THREADS * vecs > 4294967295u) return cudaErrorNotSupported;
+  const unsigned grid = (unsigned)((total + THREADS * vecs - 1) / (THREADS * vecs));
+  swiglu_kernel<<<grid, THREADS, 0, stream>>>(x, y, (unsigned)total, I / 8);
   return cudaGetLastError();
 }

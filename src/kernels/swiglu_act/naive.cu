@@ -8,15 +8,15 @@
 //! says subscript_missing: a value of type "const elem *" cannot be used to initialize an entity of type "const float"
 //! says exponential_name: identifier "fexp" is undefined
 //! says launch_config_three: argument of type "cudaStream_t" (aka "CUstream_st *") is incompatible with parameter of type "size_t" (aka "unsigned long")
-//! kernel grid=cdiv(T*I,threads) block=threads regs=20 read=2*e*T*I write=e*T*I inflight=threads*2*e ops=T*I*60 sfu=T*I*2 chain=LAT+200
+//! kernel grid=cdiv(T*I,THREADS) block=THREADS regs=20 read=2*e*T*I write=e*T*I inflight=THREADS*2*e ops=T*I*60 sfu=T*I*2 chain=LAT+200
 //! dtype bf16: using elem = __nv_bfloat16;
 using elem = __half;
 //! param 64 128 256 512 1024
-constexpr int threads = 256;
+constexpr int THREADS = 256;
 
-static __global__ void __launch_bounds__(threads) swiglu_kernel(const elem* x, elem* y, int T, int I) {
-  //! fault block_index_type compile: const size_t i = (size_t)blockIdx * threads + threadIdx.x;
-  const size_t i = (size_t)blockIdx.x * threads + threadIdx.x;
+static __global__ void __launch_bounds__(THREADS) swiglu_kernel(const elem* x, elem* y, int T, int I) {
+  //! fault block_index_type compile: const size_t i = (size_t)blockIdx * THREADS + threadIdx.x;
+  const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
   if (i >= (size_t)T * I) return;
   const size_t row = i / I, col = i % I;
   //! fault gate_and_up_exchanged wrong: const float u = x[row * 2 * I + col];
@@ -35,9 +35,9 @@ static __global__ void __launch_bounds__(threads) swiglu_kernel(const elem* x, e
 extern "C" cudaError_t swiglu_act(const elem* x, elem* y, int T, int I, void* workspace, size_t workspace_bytes,
                                   cudaStream_t stream) {
   if (I % 8 != 0) return cudaErrorNotSupported;
-  const size_t blocks = ((size_t)T * I + threads - 1) / threads;
+  const size_t blocks = ((size_t)T * I + THREADS - 1) / THREADS;
   if (blocks > 2147483647u) return cudaErrorNotSupported;
-  //! fault launch_config_three compile: swiglu_kernel<<<(unsigned)blocks, threads, stream>>>(x, y, T, I);
-  swiglu_kernel<<<(unsigned)blocks, threads, 0, stream>>>(x, y, T, I);
+  //! fault launch_config_three compile: swiglu_kernel<<<(unsigned)blocks, THREADS, stream>>>(x, y, T, I);
+  swiglu_kernel<<<(unsigned)blocks, THREADS, 0, stream>>>(x, y, T, I);
   return cudaGetLastError();
 }

@@ -9,13 +9,13 @@
 //! says row_and_tile_types+1: expected a ";"
 //! says load_from_output: no instance of overloaded function "__ldcs" matches the argument list
 //! says tile_limit_undeclared: identifier "max_blocks" is undefined
-//! kernel grid=T*cdiv(I/8,threads*vecs) block=threads regs=23+vecs*7+bf16*6 read=2*e*T*I write=e*T*I inflight=min(threads*vecs*8,I)*2*e ops=T*(I/8)*130+T*cdiv(I/8,threads*vecs)*threads*30 sfu=T*I*2 chain=LAT+vecs*180+40
+//! kernel grid=T*cdiv(I/8,THREADS*vecs) block=THREADS regs=23+vecs*7+bf16*6 read=2*e*T*I write=e*T*I inflight=min(THREADS*vecs*8,I)*2*e ops=T*(I/8)*130+T*cdiv(I/8,THREADS*vecs)*THREADS*30 sfu=T*I*2 chain=LAT+vecs*180+40
 //! dtype bf16: using elem = __nv_bfloat16;
 using elem = __half;
 //! dtype bf16: using elem2 = __nv_bfloat162;
 using elem2 = __half2;
 //! param 32 64 128 256 512
-constexpr int threads = 128;
+constexpr int THREADS = 128;
 //! param 1 2 4 8
 constexpr int vecs = 4;  // 16-byte output vectors per thread
 //! param 0 1
@@ -31,15 +31,15 @@ static __device__ __forceinline__ float silu(float g) {
   return g * __frcp_rn(1.f + __expf(-g));
 }
 
-static __global__ void __launch_bounds__(threads) swiglu_kernel(const elem* x, elem* y, int n, int tiles) {
+static __global__ void __launch_bounds__(THREADS) swiglu_kernel(const elem* x, elem* y, int n, int tiles) {
   //! fault row_and_tile_types compile: const size_t row = blockIdx.x / tiles, tile = blockIdx.x % tiles
   const size_t row = blockIdx.x / tiles, tile = blockIdx.x % tiles;
   const uint4* gate = (const uint4*)x + row * 2 * n;
   //! fault up_not_offset wrong: const uint4* up = gate;
   const uint4* up = gate + n;
   uint4* dst = (uint4*)y + row * n;
-  const int first = (int)tile * (threads * vecs) + (int)threadIdx.x * (contiguous ? vecs : 1);
-  const int step = contiguous ? 1 : threads;
+  const int first = (int)tile * (THREADS * vecs) + (int)threadIdx.x * (contiguous ? vecs : 1);
+  const int step = contiguous ? 1 : THREADS;
   uint4 g[vecs], u[vecs];
 #pragma unroll
   for (int j = 0; j < vecs; ++j) {
@@ -67,10 +67,10 @@ static __global__ void __launch_bounds__(threads) swiglu_kernel(const elem* x, e
 extern "C" cudaError_t swiglu_act(const elem* x, elem* y, int T, int I, void* workspace, size_t workspace_bytes,
                                   cudaStream_t stream) {
   const int n = I / 8;
-  //! fault tiles_rounded_down wrong when I/8%(threads*vecs)!=0&&I/8>threads*vecs: const int tiles = n / (threads * vecs);
-  const int tiles = (n + threads * vecs - 1) / (threads * vecs);
+  //! fault tiles_rounded_down wrong when I/8%(THREADS*vecs)!=0&&I/8>THREADS*vecs: const int tiles = n / (THREADS * vecs);
+  const int tiles = (n + THREADS * vecs - 1) / (THREADS * vecs);
   //! fault tile_limit_undeclared compile: if (I % 8 != 0 || (size_t)T * tiles > max_blocks) return cudaErrorNotSupported;
   if (I % 8 != 0 || (size_t)T * tiles > 2147483647u) return cudaErrorNotSupported;
-  swiglu_kernel<<<T * tiles, threads, 0, stream>>>(x, y, n, tiles);
+  swiglu_kernel<<<T * tiles, THREADS, 0, stream>>>(x, y, n, tiles);
   return cudaGetLastError();
 }

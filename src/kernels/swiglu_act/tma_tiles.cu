@@ -11,17 +11,17 @@
 //! says ring_from_bytes: a value of type "uint8_t *" (aka "unsigned char *") cannot be used to initialize an entity of type "Stage *"
 //! says stage_by_value: no suitable conversion function from "Stage" to "Stage *" exists
 //! needs tma
-//! kernel grid=min(T*cdiv(I,tile),SMS*blocks_per_sm) block=threads smem=stages*tile*2*e+128 regs=32 read=2*e*T*I write=e*T*I inflight=(stages-1)*min(tile,I)*2*e ops=T*(I/8)*140+T*cdiv(I,tile)*threads*60 sfu=T*I*2 chain=LAT+cdiv(T*cdiv(I,tile),SMS*blocks_per_sm)*(cdiv(min(tile,I),threads*8)*220+140) tiles=T*cdiv(I,tile)
+//! kernel grid=min(T*cdiv(I,TILE),SMS*blocks_per_sm) block=THREADS smem=STAGES*TILE*2*e+128 regs=32 read=2*e*T*I write=e*T*I inflight=(STAGES-1)*min(TILE,I)*2*e ops=T*(I/8)*140+T*cdiv(I,TILE)*THREADS*60 sfu=T*I*2 chain=LAT+cdiv(T*cdiv(I,TILE),SMS*blocks_per_sm)*(cdiv(min(TILE,I),THREADS*8)*220+140) tiles=T*cdiv(I,TILE)
 //! dtype bf16: using elem = __nv_bfloat16;
 using elem = __half;
 //! dtype bf16: using elem2 = __nv_bfloat162;
 using elem2 = __half2;
 //! param 64 128 256 512
-constexpr int threads = 256;
+constexpr int THREADS = 256;
 //! param 1024 2048 4096 8192
-constexpr int tile = 2048;  // outputs per tile, cut from one row
+constexpr int TILE = 2048;  // outputs per tile, cut from one row
 //! param 2 3 4
-constexpr int stages = 4;
+constexpr int STAGES = 4;
 //! param 1 2 4
 constexpr int blocks_per_sm = 2;
 
@@ -61,15 +61,15 @@ template <int N> static __device__ __forceinline__ void bulk_wait_read() {
 static __device__ __forceinline__ void async_fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 struct Stage {
-  alignas(128) elem gate[tile];
-  elem up[tile];
+  alignas(128) elem gate[TILE];
+  elem up[TILE];
 };
 
 // the tile with number k: columns c to c + count of row r
 static __device__ __forceinline__ void request(Stage* s, uint64_t* bar, const elem* x, unsigned k, unsigned per_row,
                                                int I) {
   const size_t r = k / per_row;
-  const int c = (int)(k % per_row) * tile, count = min(tile, I - c);
+  const int c = (int)(k % per_row) * TILE, count = min(TILE, I - c);
   const elem* src = x + r * 2 * I + c;
   const uint32_t bytes = count * (uint32_t)sizeof(elem);
   bar_expect(bar, 2 * bytes);
@@ -79,16 +79,16 @@ static __device__ __forceinline__ void request(Stage* s, uint64_t* bar, const el
   bulk_load(s->up, src + I, bytes, bar);
 }
 
-static __global__ void __launch_bounds__(threads) swiglu_kernel(const elem* x, elem* y, unsigned tiles, int I) {
+static __global__ void __launch_bounds__(THREADS) swiglu_kernel(const elem* x, elem* y, unsigned tiles, int I) {
   extern __shared__ __align__(128) uint8_t raw[];
-  __shared__ __align__(8) uint64_t full[stages];
+  __shared__ __align__(8) uint64_t full[STAGES];
   //! fault ring_from_bytes compile: Stage* ring = raw;
   Stage* ring = (Stage*)raw;
-  const unsigned per_row = (I + tile - 1) / tile;
+  const unsigned per_row = (I + TILE - 1) / TILE;
   if (threadIdx.x == 0) {
-    for (int s = 0; s < stages; ++s) bar_init(&full[s], 1);
+    for (int s = 0; s < STAGES; ++s) bar_init(&full[s], 1);
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-    for (int s = 0; s < stages - 1; ++s) {
+    for (int s = 0; s < STAGES - 1; ++s) {
       const unsigned k = blockIdx.x + s * gridDim.x;
       if (k < tiles) request(ring + s, &full[s], x, k, per_row, I);
     }
@@ -100,10 +100,10 @@ static __global__ void __launch_bounds__(threads) swiglu_kernel(const elem* x, e
     //! fault stage_by_value compile: Stage* s = ring[slot];
     Stage* s = ring + slot;
     const size_t r = k / per_row;
-    const int c = (int)(k % per_row) * tile, count = min(tile, I - c);
+    const int c = (int)(k % per_row) * TILE, count = min(TILE, I - c);
     bar_wait(&full[slot], phase);
-    //! fault column_tail_kept wrong when min(tile,I)%(threads*8)!=0||I%tile%(threads*8)!=0: for (int i = threadIdx.x * 8; i < count / (threads * 8) * (threads * 8); i += threads * 8) {
-    for (int i = threadIdx.x * 8; i < count; i += threads * 8) {
+    //! fault column_tail_kept wrong when min(TILE,I)%(THREADS*8)!=0||I%TILE%(THREADS*8)!=0: for (int i = threadIdx.x * 8; i < count / (THREADS * 8) * (THREADS * 8); i += THREADS * 8) {
+    for (int i = threadIdx.x * 8; i < count; i += THREADS * 8) {
       uint4 g = *(const uint4*)(s->gate + i), u = *(const uint4*)(s->up + i);
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
@@ -119,14 +119,14 @@ static __global__ void __launch_bounds__(threads) swiglu_kernel(const elem* x, e
     if (threadIdx.x == 0) {
       //! fault stored_from_up wrong: bulk_store(y + r * I + c, s->up, count * (uint32_t)sizeof(elem));
       bulk_store(y + r * I + c, s->gate, count * (uint32_t)sizeof(elem));
-      const unsigned next = k + (stages - 1) * gridDim.x;
+      const unsigned next = k + (STAGES - 1) * gridDim.x;
       if (next < tiles) {
-        const int ahead = slot == 0 ? stages - 1 : slot - 1;
+        const int ahead = slot == 0 ? STAGES - 1 : slot - 1;
         bulk_wait_read<1>();  // the store of the tile before has left its slot
         request(ring + ahead, &full[ahead], x, next, per_row, I);
       }
     }
-    if (++slot == stages) {
+    if (++slot == STAGES) {
       slot = 0;
       phase ^= 1;
     }
@@ -136,15 +136,15 @@ static __global__ void __launch_bounds__(threads) swiglu_kernel(const elem* x, e
 
 extern "C" cudaError_t swiglu_act(const elem* x, elem* y, int T, int I, void* workspace, size_t workspace_bytes,
                                   cudaStream_t stream) {
-  const size_t tiles = (size_t)T * ((I + tile - 1) / tile);
+  const size_t tiles = (size_t)T * ((I + TILE - 1) / TILE);
   if (I % 8 != 0 || tiles > 1073741823u) return cudaErrorNotSupported;
   int dev = 0, sms = 0;
   cudaGetDevice(&dev);
   cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, dev);
-  const int smem = stages * (int)sizeof(Stage);
+  const int smem = STAGES * (int)sizeof(Stage);
   cudaError_t e = cudaFuncSetAttribute(swiglu_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, smem);
   if (e != cudaSuccess) return e;
   const size_t most = (size_t)sms * blocks_per_sm;
-  swiglu_kernel<<<(unsigned)(tiles < most ? tiles : most), threads, smem, stream>>>(x, y, (unsigned)tiles, I);
+  swiglu_kernel<<<(unsigned)(tiles < most ? tiles : most), THREADS, smem, stream>>>(x, y, (unsigned)tiles, I);
   return cudaGetLastError();
 }

@@ -189,7 +189,7 @@ static __global__ void __launch_bounds__(THREADS) sample_kernel(const float *log
   for (int i = K + threadIdx.x; i < slots; i += THREADS) s.list[i] = ~0ull;
   __syncthreads();
   sort_list(s.list, slots);
-//! fault cluster_rnd wrong when B>=2: if (warp == 0) draw(s.list, K, rnd[b / 2], token + b);
+//! fault cluster_rnd wrong when B>=2 && K>=2: if (warp == 0) draw(s.list, K, rnd[b / 2], token + b);
   if (warp == 0) draw(s.list, K, rnd[b], token + b);
 }
 

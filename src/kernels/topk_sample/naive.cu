@@ -126,7 +126,7 @@ static __global__ void __launch_bounds__(THREADS) sample_kernel(const float *log
   float total = 0.f;
   for (int i = threadIdx.x; i < V; i += THREADS) total += mass(i);
   total = block_sum(total, red);
-//! fault first_rnd wrong when B>=2: int found = find_crossing(V, rnd[0] * total, mass, red);
+//! fault first_rnd wrong when B>=2 && K>=2: int found = find_crossing(V, rnd[0] * total, mass, red);
 //! fault tail wrong when V%THREADS!=0: int found = find_crossing(V / THREADS * THREADS, rnd[blockIdx.x] * total, mass, red);
 //! fault unscaled wrong when K>=10: int found = find_crossing(V, rnd[blockIdx.x], mass, red);
   int found = find_crossing(V, rnd[blockIdx.x] * total, mass, red);

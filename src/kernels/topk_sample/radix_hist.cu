@@ -169,7 +169,7 @@ static __global__ void __launch_bounds__(THREADS) sample_kernel(const float *log
   __syncthreads();
 //! fault unsorted_args compile: sort_list(list);
   sort_list(list, n);
-//! fault first_rnd wrong when B>=2: if (warp == 0) draw(list, K, rnd[0], token + blockIdx.x);
+//! fault first_rnd wrong when B>=2 && K>=2: if (warp == 0) draw(list, K, rnd[0], token + blockIdx.x);
 //! fault one_short wrong when K>=10: if (warp == 0) draw(list, K - 1, rnd[blockIdx.x], token + blockIdx.x);
   if (warp == 0) draw(list, K, rnd[blockIdx.x], token + blockIdx.x);
 }

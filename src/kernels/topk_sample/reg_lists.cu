@@ -171,7 +171,7 @@ static __global__ void __launch_bounds__(THREADS) sample_kernel(const float *log
   __syncthreads();
 //! fault no_resort wrong when K>=20&&K<V:
   sort_list(list, n);
-//! fault first_rnd wrong when B>=2: if (threadIdx.x < 32) draw(list, K, rnd[0], token + blockIdx.x);
+//! fault first_rnd wrong when B>=2 && K>=2: if (threadIdx.x < 32) draw(list, K, rnd[0], token + blockIdx.x);
   if (threadIdx.x < 32) draw(list, K, rnd[blockIdx.x], token + blockIdx.x);
 }
 

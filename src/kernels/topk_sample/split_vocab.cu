@@ -190,7 +190,7 @@ static __global__ void __launch_bounds__(THREADS) merge_kernel(const uint64_t *f
   }
   __syncthreads();
   sort_list(list, slots);
-//! fault first_rnd wrong when B>=2: if (threadIdx.x < 32) draw(list, K, rnd[0], token + blockIdx.x);
+//! fault first_rnd wrong when B>=2 && K>=2: if (threadIdx.x < 32) draw(list, K, rnd[0], token + blockIdx.x);
   if (threadIdx.x < 32) draw(list, K, rnd[blockIdx.x], token + blockIdx.x);
 }
 
