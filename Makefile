@@ -31,7 +31,7 @@ LIBS := -lcjson -lm
 
 # --- what there is -----------------------------------------------------------
 
-# bench alone sees a GPU; its Makefile part comes with it.
+# bench alone sees a GPU, and alone links gpurun.
 PROGRAMS := $(filter-out bench,$(sort $(patsubst src/%.c,%,$(wildcard src/*.c))))
 # From high to low, which is also the order that the linker wants.
 LAYERS := swarm model episode ops kernels gpu row base
@@ -64,7 +64,7 @@ $(call stamp,kernel-files,files: $(KERNELS))
 # --- bin/ --------------------------------------------------------------------
 
 .PHONY: programs units all
-programs: $(PROGRAMS:%=$(BIN)/%)
+programs: $(PROGRAMS:%=$(BIN)/%) $(BIN)/bench
 units: $(UNITS:%=$(BUILD)/unit/%)
 all: programs units
 
@@ -134,11 +134,24 @@ $(call objects_of,swarm) $(BUILD)/obj/plan.o $(BUILD)/obj/simulate.o: | $(BUILD)
 
 -include $(wildcard $(BUILD)/obj/*.d $(BUILD)/obj/*/*.d $(BUILD)/obj/tests/unit/*.d)
 
-# --- bench and its worker: not of `programs`, since nvcc takes minutes -----------
+# --- bench and its worker, which is not of `programs`: nvcc takes minutes ---------
 
-.PHONY: bench
+.PHONY: bench labels gpu-report
 # The worker is built where nvcc is; elsewhere a program of its name says so.
-bench: $(patsubst src/%.c,$(BIN)/%,$(wildcard src/bench.c)) $(BIN)/bench-worker
+bench: $(BIN)/bench $(BIN)/bench-worker
+
+# The references in C are the worker's.
+GPURUN := $(patsubst src/%.c,$(BUILD)/obj/%.o,$(filter-out src/gpurun/cref%,$(sort $(wildcard src/gpurun/*.c))))
+$(call stamp,gpurun,files: $(GPURUN))
+$(BIN)/bench: $(BUILD)/obj/bench.o $(GPURUN) $(BUILD)/stamps/gpurun $(call archives_of,$(filter-out swarm model,$(LAYERS)))
+	$(link)
+
+MEASURED := data/measured
+# Proves what changed since the committed labels; needs an H200.
+labels: bench
+	@BIN='$(abspath $(BIN))' src/etc/labels.sh $(MEASURED)/labels_h200.jsonl
+gpu-report:
+	@src/etc/gpu_report.sh $(MEASURED)/h200_sweep.jsonl $(MEASURED)/h200_peers.jsonl
 
 ifeq ($(origin NVCC),undefined)
 NVCC := $(firstword $(wildcard $(addsuffix /nvcc,$(subst :, ,$(PATH)) /usr/local/cuda/bin)))
@@ -260,6 +273,8 @@ help:
 
 #: make            build the programs into bin/ (and bin/NAME alone)
 #: make bench      bin/bench, and bin/bench-worker where nvcc is
+#: make labels     prove on an H200 what the kernel files claim, as far as it changed
+#: make gpu-report the README's table of measured kernels, from data/measured
 #: make dataset    build the data set into data/
 #: make shard SHARD=7           (or data/batches/batch_007.jsonl) one batch alone
 #: make validate   lint and check sums of the whole set; silent when all is well

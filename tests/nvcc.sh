@@ -40,7 +40,9 @@ reads)
 	fi
 	;;
 says)
-	if nvcc -std=c++17 "-arch=$1" -ptx "$file" -o "$tmp/x" >"$tmp/log" 2>&1; then
+	# As a whole compile does, the host's front end comes first: the device's (-ptx)
+	# has other words for a few errors.
+	if nvcc -std=c++17 "-arch=$1" --cuda "$file" -o "$tmp/x" >"$tmp/log" 2>&1; then
 		echo "$name ($1) compiles"
 	fi
 	got=$(sed -n "s|^${file//|/.}(\([0-9]*\)): error: |\1: |p" "$tmp/log" | sed -n 1p)

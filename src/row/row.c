@@ -18,6 +18,7 @@
 #include "row/text.h"
 
 jmp_buf *row_catch;
+void (*row_before_end)(void);
 
 void row_reset(void)
 {
@@ -149,6 +150,12 @@ void row_fail(const struct row *r, const char *fmt, ...)
 		warn("%s", shown.data);
 	if (row_catch)
 		longjmp(*row_catch, 1);
+	if (row_before_end) {
+		void (*fn)(void) = row_before_end;
+
+		row_before_end = NULL;
+		fn();
+	}
 	out_close();
 	exit(EX_ROW);
 }

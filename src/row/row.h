@@ -39,6 +39,10 @@ struct row {
 _Noreturn void row_fail(const struct row *r, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
+/* Called, once, before a bad row ends the program: a filter that holds answers
+ * back prints those of the rows before. */
+extern void (*row_before_end)(void);
+
 /*
  * Bytes as a message shows them: cut to 60, without control bytes. Valid for the
  * next three calls. row_fail does it itself to every '%s' that stands in single

@@ -44,9 +44,9 @@ rope_kernel(const elem* x, const int* pos, const float* table, elem* y, unsigned
     //! fault pos_not_pointer compile: cs[j] = table + (size_t)__ldg(pos[head / H]) * D + col;
     cs[j] = table + (size_t)__ldg(pos + head / H) * D + col;
     const uint4* p = (const uint4*)(x + at[j]);
+    //! fault first_half_twice wrong: const uint4* q = (const uint4*)(x + at[j]);
     const uint4* q = (const uint4*)(x + at[j] + D / 2);
     lo[j] = stream_hint ? __ldcs(p) : __ldg(p);
-    //! fault first_half_twice wrong: hi[j] = stream_hint ? __ldcs(p) : __ldg(p);
     hi[j] = stream_hint ? __ldcs(q) : __ldg(q);
   }
 #pragma unroll

@@ -90,7 +90,7 @@ def decode_kernel(q, k, v, o, ticket, part_o, part_m, part_l, H, HKV, S, scale, 
             acc = acc * keep[:, None] + o_i * weight[:, None]
             m = m_new
         l = tl.where(some, l, 1.0)
-        #! fault sum_left_out wrong when S >= 2: tl.store(o + rows[:, None] * D + dims[None, :], acc.to(o.dtype.element_ty), mask=used)
+        #! fault sum_left_out wrong when S >= 2: out = acc.to(o.dtype.element_ty)
         out = (acc / l[:, None]).to(o.dtype.element_ty)
         tl.store(o + rows[:, None] * D + dims[None, :], out, mask=used)
 

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# gpu_report.sh SWEEP [PEERS]: the README's table, from committed measurements: per
+# op and class of shapes the naive kernel, the best of ours, PyTorch and the limit,
+# in microseconds, with the ratios' geometric mean and worst case.
+set -euo pipefail
+sweep=$1 peers=${2-/dev/null}
+[[ -s $sweep ]] || { echo "gpu_report.sh: no measurements in '$sweep'" >&2; exit 1; }
+[[ -e $peers ]] || peers=/dev/null
+
+jq -n -r --slurpfile peers "$peers" '
+	# Compulsory bytes, from what the row itself says.
+	def bytes: .bench.gbps * .bench.ms * 1e6;
+	def class: if bytes >= 1e8 then "> 100 MB" elif bytes >= 1e6 then "1 to 100 MB" else "< 1 MB" end;
+	def rank: {"< 1 MB": 0, "1 to 100 MB": 1, "> 100 MB": 2}[.];
+	def key: "\(.op) \(.dtype) \(.shape | tojson)";
+	def geomean: if length == 0 then null else (map(log) | add / length | exp) end;
+	def us: if . == null then "–" else . * 1000 | if . < 100 then . * 10 | round / 10 else round end | tostring end;
+	def ratio: if length == 0 then "–"
+		else "\(geomean * 100 | round / 100) (\(min * 100 | round / 100))" end;
+	($peers | map(select(.ms)) | group_by(key) | map({key: (.[0] | key), value: (map(.ms) | min)}) | from_entries) as $torch
+	| [inputs | select(.status == "ok" and .process == 1)]
+	| group_by([.op, .impl, key])
+	| map({op: .[0].op, impl: .[0].impl, class: (.[0] | class), key: (.[0] | key),
+		naive: ([.[] | select(.variant == "naive") | .bench.ms] | min),
+		best: (min_by(.bench.ms) | .bench.ms), variant: (min_by(.bench.ms) | .variant),
+		stream: ([.[].provenance.stream_ms | select(.)] | min)}
+		| .torch = $torch[.key])
+	| group_by([.op, .impl, .class])
+	| map({op: .[0].op, impl: .[0].impl, class: .[0].class, n: length,
+		naive: ([.[].naive | select(.)] | geomean), best: ([.[].best] | geomean),
+		torch: ([.[].torch | select(.)] | geomean), stream: ([.[].stream | select(.)] | geomean),
+		faster: ([.[] | select(.naive) | .naive / .best] | ratio),
+		lib: ([.[] | select(.torch) | .torch / .best] | ratio),
+		limit: ([.[] | select(.stream) | .stream / .best] | ratio),
+		variants: ([.[].variant] | unique | join(", "))})
+	| sort_by(.op, .impl, (.class | rank))
+	| "| op | bytes | shapes | naive, µs | ours, µs | PyTorch, µs | stream, µs | naive / ours | PyTorch / ours | stream / ours | fastest variants |",
+	  "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |",
+	  (.[] | "| \(.op)\(if .impl == "triton" and .op == "swiglu_act" then " (Triton)" else "" end) | \(.class) | \(.n) | \(.naive | us) | \(.best | us) | \(.torch | us) | \(.stream | us) | \(.faster) | \(.lib) | \(.limit) | \(.variants) |")
+' "$sweep"
+jq -n -r '[inputs | select(.status == "ok") | .provenance] | .[0] as $p
+	| "\n\($p.gpu), driver \($p.driver), CUDA \($p.cuda), nvcc \($p.nvcc); \(length) timings, \(map(.date[:10]) | unique | join(", ")). Times are geometric means over the shapes of a class; a ratio'"'"'s worst case stands in brackets."' "$sweep"

@@ -1,0 +1,12 @@
+/* tokens.h - a source by its tokens: comments and white space do not count. */
+#ifndef GPURUN_TOKENS_H
+#define GPURUN_TOKENS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Of CUDA C++, or of Python, where indentation and the end of a line count. */
+uint64_t tokens_hash(const char *source, size_t n, bool python);
+
+#endif
