@@ -151,7 +151,7 @@ MEASURED := data/measured
 labels: bench
 	@BIN='$(abspath $(BIN))' src/etc/labels.sh $(MEASURED)/labels_h200.jsonl
 gpu-report:
-	@src/etc/gpu_report.sh $(MEASURED)/h200_sweep.jsonl $(MEASURED)/h200_peers.jsonl
+	@src/etc/gpu_report.sh $(MEASURED)/h200_best.jsonl $(MEASURED)/h200_peers.jsonl
 
 ifeq ($(origin NVCC),undefined)
 NVCC := $(firstword $(wildcard $(addsuffix /nvcc,$(subst :, ,$(PATH)) /usr/local/cuda/bin)))

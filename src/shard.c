@@ -43,7 +43,8 @@ static const struct opt opts[] = {
 	{ 0, "join", OPT_FLAG, &want_join, NULL, "print the files again in order", 0, 0, NULL },
 	{ 0, "size", OPT_INT, &size, "N", "rows per file", 1, 1000000000, NULL },
 	{ 0, "dir", OPT_STR, &dir, "DIR", "where --split writes, made if need be", 0, 0, NULL },
-	{ 0, "prefix", OPT_STR, &prefix, "TEXT", "file names before the number", 0, 0, check_prefix },
+	{ 0, "prefix", OPT_STR, &prefix, "TEXT", "file names before the number", 0, 0,
+	  check_prefix },
 	{ 0, "force", OPT_FLAG, &force, NULL, "replace existing files", 0, 0, NULL },
 	{ 0, NULL, OPT_FLAG, NULL, NULL, NULL, 0, 0, NULL },
 };

@@ -2,8 +2,10 @@
 # battery.sh CASE PROGRAM: asks a program one question of battery.bats. It is a
 # process of its own because bash ignores `set -e` in a function whose status is
 # asked for.
+# shellcheck disable=SC2154 # helper.bash sets out and err
 set -euo pipefail
 cd "${0%/*}"
+# shellcheck source-path=SCRIPTDIR source=helper.bash
 . ./helper.bash
 
 # input PROGRAM: the name of a file that it reads.

@@ -57,10 +57,37 @@ static void add_blank(struct buf *b)
 static void add_string(struct buf *b)
 {
 	static const char *const pieces[] = {
-		"a", "word ", "\\\"", "\\\\", "\\/", "/", "\\b", "\\f", "\\n", "\\r", "\\t", "\\u00e9",
-		"\\u00E9", "\\u0001", "\\u001f", "\\ud83d\\ude00", "\xc2\x80", "\xe2\x82\xac",
-		"\xf0\x9f\x98\x80", "\x7f", "{", "}", "[", "]", ":", ",", "plain text of more bytes ",
-		"\\u00010", "\\u00011", "0", "1",
+		"a",
+		"word ",
+		"\\\"",
+		"\\\\",
+		"\\/",
+		"/",
+		"\\b",
+		"\\f",
+		"\\n",
+		"\\r",
+		"\\t",
+		"\\u00e9",
+		"\\u00E9",
+		"\\u0001",
+		"\\u001f",
+		"\\ud83d\\ude00",
+		"\xc2\x80",
+		"\xe2\x82\xac",
+		"\xf0\x9f\x98\x80",
+		"\x7f",
+		"{",
+		"}",
+		"[",
+		"]",
+		":",
+		",",
+		"plain text of more bytes ",
+		"\\u00010",
+		"\\u00011",
+		"0",
+		"1",
 	};
 	int n = below(8) ? below(6) : below(8) ? below(60) : below(400);
 
@@ -73,9 +100,23 @@ static void add_string(struct buf *b)
 static void add_number(struct buf *b)
 {
 	static const char *const edges[] = {
-		"0", "-0", "-0.0", "1e5", "1E+5", "1e-5", "1.7976931348623157e307", "5e-324", "1e-400",
-		"999999999999999", "1000000000000000", "9007199254740993", "0.30000000000000004",
-		"123456789012345678901234567890", "0.1", "-1.5", "4.35",
+		"0",
+		"-0",
+		"-0.0",
+		"1e5",
+		"1E+5",
+		"1e-5",
+		"1.7976931348623157e307",
+		"5e-324",
+		"1e-400",
+		"999999999999999",
+		"1000000000000000",
+		"9007199254740993",
+		"0.30000000000000004",
+		"123456789012345678901234567890",
+		"0.1",
+		"-1.5",
+		"4.35",
 	};
 
 	switch (below(4)) {
@@ -175,7 +216,7 @@ static size_t pick(const struct buf *b, size_t *len)
 /* Puts n bytes in the place of `len` bytes at `at`. */
 static void replace(struct buf *b, size_t at, size_t len, const char *with, size_t n)
 {
-	struct buf out = {0};
+	struct buf out = { 0 };
 
 	buf_add(&out, b->data, at);
 	buf_add(&out, with, n);
@@ -187,7 +228,7 @@ static void replace(struct buf *b, size_t at, size_t len, const char *with, size
 static void nest(struct buf *b, size_t at)
 {
 	int n = below(4) ? below(40) : below(3000), i;
-	struct buf deep = {0};
+	struct buf deep = { 0 };
 
 	for (i = 0; i < n; i++)
 		buf_str(&deep, below(2) ? "[" : "{\"a\":");
@@ -198,15 +239,46 @@ static void nest(struct buf *b, size_t at)
 static void spoil(struct buf *b)
 {
 	static const char *const nasty[] = {
-		"\"\\u0000\"", "\"\\ud800\"", "\"\\udc00\\ud800\"", "\"\\uzzzz\"", "\"\\x\"", "\"\\u00010\"",
-		"\"\\u000199999999999999999999\"", "1e999", "-1e999", "1.7976931348623157e308", "01", "1.",
-		".5", "+1", "0x10", "NaN", "Infinity", "nul", "\"", "\\", "{", "}", "[", "]", ",", ":", "{}",
-		"[]", "\"\xff\"", "\"\xc0\x80\"", "\"\xed\xa0\x80\"", "\"\xf4\x90\x80\x80\"", "\t", "\x01",
-		"\"k0\":1,", "\"\\u006b0\":1,",
+		"\"\\u0000\"",
+		"\"\\ud800\"",
+		"\"\\udc00\\ud800\"",
+		"\"\\uzzzz\"",
+		"\"\\x\"",
+		"\"\\u00010\"",
+		"\"\\u000199999999999999999999\"",
+		"1e999",
+		"-1e999",
+		"1.7976931348623157e308",
+		"01",
+		"1.",
+		".5",
+		"+1",
+		"0x10",
+		"NaN",
+		"Infinity",
+		"nul",
+		"\"",
+		"\\",
+		"{",
+		"}",
+		"[",
+		"]",
+		",",
+		":",
+		"{}",
+		"[]",
+		"\"\xff\"",
+		"\"\xc0\x80\"",
+		"\"\xed\xa0\x80\"",
+		"\"\xf4\x90\x80\x80\"",
+		"\t",
+		"\x01",
+		"\"k0\":1,",
+		"\"\\u006b0\":1,",
 		"1000000000000000000000000000000000000000000000000000000000000000000000000000",
 	};
 	size_t at, len, at2, len2;
-	struct buf copy = {0};
+	struct buf copy = { 0 };
 	const char *s;
 
 	if (!b->len)
@@ -328,7 +400,8 @@ static void test(const struct buf *row, bool must)
 			plain(line, row->len, &again);
 			/* -0 is what only a row turns into 0. */
 			if (!strstr(again.data, "-0") &&
-			    (again.len != meant.len || memcmp(again.data, meant.data, meant.len) != 0))
+			    (again.len != meant.len ||
+			     memcmp(again.data, meant.data, meant.len) != 0))
 				broken("the printed row means something else", line, row->len);
 		}
 	}
@@ -357,7 +430,7 @@ int main(int argc, char **argv)
 	atexit(stopped);
 	end = time(NULL) + seconds;
 	for (rounds = 0; time(NULL) < end; rounds++) {
-		struct buf row = {0};
+		struct buf row = { 0 };
 		int faults, i;
 
 		rng = rng_make(rng_mix2(seed, rounds), "fuzz");

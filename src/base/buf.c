@@ -12,7 +12,7 @@
 void buf_free(struct buf *b)
 {
 	free(b->data);
-	*b = (struct buf){0};
+	*b = (struct buf){ 0 };
 }
 
 void buf_clear(struct buf *b)

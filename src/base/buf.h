@@ -12,12 +12,11 @@ struct buf {
 };
 
 void buf_free(struct buf *b);
-void buf_clear(struct buf *b);          /* keeps the memory */
+void buf_clear(struct buf *b);                /* keeps the memory */
 void buf_reserve(struct buf *b, size_t more); /* room for `more` bytes + NUL */
 void buf_add(struct buf *b, const void *p, size_t n);
 void buf_str(struct buf *b, const char *s);
 void buf_char(struct buf *b, char c);
-void buf_printf(struct buf *b, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
+void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -18,11 +18,9 @@ const char *die_program(void);
 /* Each prints "program: MESSAGE\n" to stderr in one write, after flushing
  * nothing: rows already printed stay the caller's. Messages are lower case and
  * have no full stop; values stand in single quotes. */
-_Noreturn void die(int code, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
+_Noreturn void die(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* The same with ": strerror(errno)" behind it, exit EX_IO. */
-_Noreturn void die_errno(const char *fmt, ...)
-	__attribute__((format(printf, 1, 2)));
+_Noreturn void die_errno(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* "program: BUG: MESSAGE", exit EX_BUG. */
 _Noreturn void bug(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

@@ -11,8 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-double num_log2(double x);  /* x > 0, finite */
-double num_exp2(double x);  /* |x| < 1000 */
+double num_log2(double x); /* x > 0, finite */
+double num_exp2(double x); /* |x| < 1000 */
 double num_ln(double x);
 double num_exp(double x);
 /* Inverse of the standard normal distribution function, 0 < p < 1 (Acklam's

@@ -99,7 +99,7 @@ static void add_options(struct buf *out, const struct opt *opts, size_t width)
 static size_t name_width(const struct opt *opts, size_t least)
 {
 	const struct opt *o;
-	struct buf name = {0};
+	struct buf name = { 0 };
 
 	for (o = opts; o && o->name; o++) {
 		buf_clear(&name);
@@ -121,7 +121,7 @@ static _Noreturn void print_and_exit(struct buf *text)
 
 static _Noreturn void help(const struct program *p, bool operands)
 {
-	struct buf out = {0};
+	struct buf out = { 0 };
 	size_t width = name_width(common, name_width(p->opts, 0));
 
 	buf_printf(&out, "usage: %s [options]%s\n\n", p->name,
@@ -141,7 +141,7 @@ static _Noreturn void help(const struct program *p, bool operands)
 
 static _Noreturn void version(const struct program *p)
 {
-	struct buf out = {0};
+	struct buf out = { 0 };
 
 	buf_printf(&out, "%s %s (", p->name, KS_VERSION);
 #if defined(__clang__)
@@ -169,9 +169,15 @@ static bool parse_scaled(const char *s, int64_t *out)
 		return false;
 	memcpy(text, s, n + 1);
 	switch (text[n - 1]) {
-	case 'k': scale = 1000; break;
-	case 'M': scale = 1000 * 1000; break;
-	case 'G': scale = 1000 * 1000 * 1000; break;
+	case 'k':
+		scale = 1000;
+		break;
+	case 'M':
+		scale = 1000 * 1000;
+		break;
+	case 'G':
+		scale = 1000 * 1000 * 1000;
+		break;
 	}
 	if (scale > 1)
 		text[n - 1] = '\0';
@@ -266,7 +272,9 @@ int opt_parse(const struct program *p, int argc, char **argv, bool operands)
 	for (i = 0; i < n; i++) {
 		o = table[i];
 		longs[i] = (struct option){
-			o->name, o->type == OPT_FLAG ? no_argument : required_argument, &chosen,
+			o->name,
+			o->type == OPT_FLAG ? no_argument : required_argument,
+			&chosen,
 			(int)i,
 		};
 		if (o->short_name) {
@@ -275,7 +283,7 @@ int opt_parse(const struct program *p, int argc, char **argv, bool operands)
 				shorts[k++] = ':';
 		}
 	}
-	longs[n] = (struct option){0};
+	longs[n] = (struct option){ 0 };
 	shorts[k] = '\0';
 
 	opterr = 0;

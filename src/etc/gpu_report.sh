@@ -18,7 +18,7 @@ jq -n -r --slurpfile peers "$peers" '
 	def ratio: if length == 0 then "–"
 		else "\(geomean * 100 | round / 100) (\(min * 100 | round / 100))" end;
 	($peers | map(select(.ms)) | group_by(key) | map({key: (.[0] | key), value: (map(.ms) | min)}) | from_entries) as $torch
-	| [inputs | select(.status == "ok" and .process == 1)]
+	| [inputs | select(.status == "ok" and (.process // 1) == 1)]
 	| group_by([.op, .impl, key])
 	| map({op: .[0].op, impl: .[0].impl, class: (.[0] | class), key: (.[0] | key),
 		naive: ([.[] | select(.variant == "naive") | .bench.ms] | min),

@@ -4,6 +4,7 @@
 # over its result. SCALE=10 also builds ten times as many episodes (needs 8 GB).
 set -euo pipefail
 export PATH=$BIN:$PATH LC_ALL=C
+# shellcheck disable=SC2153 # make exports it
 d=$BUILD/perf
 rm -rf "$d"
 mkdir -p "$d"

@@ -12,116 +12,73 @@ enum { M, N, K };
 /* The first rows of each table are those that verification uses; the rest are
  * (N, K) of the models' projections times tokens. */
 static const int64_t shapes16[][OP_MAX_AXES] = {
-	{1, 4096, 4096},
-	{16, 4096, 4096},
-	{128, 4096, 4096},
-	{2048, 4096, 4096},
-	{4096, 14336, 4096},
-	{8192, 8192, 8192},
-	{512, 4096, 14336},
-	{300, 4544, 18176},  /* Falcon-7B: N is no multiple of 128 */
-	{77, 1600, 6400},    /* GPT-2 XL */
-	{33, 2880, 2880},    /* GPT-OSS-20B */
-	{1, 28672, 4096},    /* Llama-3-8B, gate and up */
-	{4, 6144, 4096},     /* Llama-3-8B, q, k and v */
-	{1024, 4096, 14336}, /* Llama-3-8B, down */
-	{1, 8192, 28672},    /* Llama-3-70B */
-	{64, 10240, 8192},
-	{4096, 8192, 8192},
-	{16, 18432, 16384},  /* Llama-3.1-405B */
-	{2048, 15360, 5120}, /* Llama-2-13B */
-	{333, 5120, 13824},
-	{1000, 11264, 2048}, /* TinyLlama-1.1B */
-	{16384, 2048, 5632},
-	{128, 1152, 896},    /* Qwen2.5-0.5B */
-	{512, 896, 4864},
-	{4, 37888, 3584},    /* Qwen2.5-7B */
-	{64, 3584, 18944},
-	{1024, 10240, 5120}, /* Qwen3-32B */
-	{77, 8192, 3584},    /* Gemma-2-9B */
-	{4096, 3584, 14336},
-	{333, 9216, 3072},   /* Phi-3-mini */
-	{1, 5120, 2880},     /* GPT-OSS-20B */
-	{1000, 2880, 4096},
-	{128, 4672, 4544},   /* Falcon-7B */
-	{2048, 7168, 2048},  /* DeepSeek-V3 expert */
+	{ 1, 4096, 4096 },     { 16, 4096, 4096 },    { 128, 4096, 4096 },
+	{ 2048, 4096, 4096 },  { 4096, 14336, 4096 }, { 8192, 8192, 8192 },
+	{ 512, 4096, 14336 },  { 300, 4544, 18176 }, /* Falcon-7B: N is no multiple of 128 */
+	{ 77, 1600, 6400 },                          /* GPT-2 XL */
+	{ 33, 2880, 2880 },                          /* GPT-OSS-20B */
+	{ 1, 28672, 4096 },                          /* Llama-3-8B, gate and up */
+	{ 4, 6144, 4096 },                           /* Llama-3-8B, q, k and v */
+	{ 1024, 4096, 14336 },                       /* Llama-3-8B, down */
+	{ 1, 8192, 28672 },                          /* Llama-3-70B */
+	{ 64, 10240, 8192 },   { 4096, 8192, 8192 },  { 16, 18432, 16384 }, /* Llama-3.1-405B */
+	{ 2048, 15360, 5120 },                                              /* Llama-2-13B */
+	{ 333, 5120, 13824 },  { 1000, 11264, 2048 },                       /* TinyLlama-1.1B */
+	{ 16384, 2048, 5632 }, { 128, 1152, 896 },                          /* Qwen2.5-0.5B */
+	{ 512, 896, 4864 },    { 4, 37888, 3584 },                          /* Qwen2.5-7B */
+	{ 64, 3584, 18944 },   { 1024, 10240, 5120 },                       /* Qwen3-32B */
+	{ 77, 8192, 3584 },                                                 /* Gemma-2-9B */
+	{ 4096, 3584, 14336 }, { 333, 9216, 3072 },                         /* Phi-3-mini */
+	{ 1, 5120, 2880 },                                                  /* GPT-OSS-20B */
+	{ 1000, 2880, 4096 },  { 128, 4672, 4544 },                         /* Falcon-7B */
+	{ 2048, 7168, 2048 },                                               /* DeepSeek-V3 expert */
 };
 
 static const int64_t shapes8i[][OP_MAX_AXES] = {
-	{128, 4096, 4096},
-	{2048, 4096, 4096},
-	{4096, 14336, 4096},
-	{8192, 8192, 8192},
-	{512, 4096, 14336},
-	{300, 4544, 18176},
-	{77, 1600, 6400},
-	{33, 2880, 2880},
-	{32, 4096, 4096},
-	{1000, 11008, 4096},
-	{17, 18944, 3584},
-	{64, 28672, 4096},   /* Llama-3-8B */
-	{1024, 6144, 4096},
-	{64, 8192, 28672},   /* Llama-3-70B */
-	{2048, 10240, 8192},
-	{128, 16384, 16384}, /* Llama-3.1-405B */
-	{64, 16384, 53248},
-	{333, 15360, 5120},  /* Llama-2-13B */
-	{4096, 5120, 13824},
-	{16384, 2560, 2048}, /* TinyLlama-1.1B */
-	{1000, 2048, 5632},
-	{512, 9728, 896},    /* Qwen2.5-0.5B */
-	{64, 896, 4864},
-	{1024, 37888, 3584}, /* Qwen2.5-7B */
-	{77, 3584, 18944},
-	{128, 5120, 25600},  /* Qwen3-32B */
-	{333, 28672, 3584},  /* Gemma-2-9B */
-	{2048, 3072, 8192},  /* Phi-3-mini */
-	{64, 5760, 2880},    /* GPT-OSS-20B */
-	{1000, 4672, 4544},  /* Falcon-7B */
+	{ 128, 4096, 4096 },   { 2048, 4096, 4096 },  { 4096, 14336, 4096 },
+	{ 8192, 8192, 8192 },  { 512, 4096, 14336 },  { 300, 4544, 18176 },
+	{ 77, 1600, 6400 },    { 33, 2880, 2880 },    { 32, 4096, 4096 },
+	{ 1000, 11008, 4096 }, { 17, 18944, 3584 },   { 64, 28672, 4096 }, /* Llama-3-8B */
+	{ 1024, 6144, 4096 },  { 64, 8192, 28672 },                        /* Llama-3-70B */
+	{ 2048, 10240, 8192 }, { 128, 16384, 16384 },                      /* Llama-3.1-405B */
+	{ 64, 16384, 53248 },  { 333, 15360, 5120 },                       /* Llama-2-13B */
+	{ 4096, 5120, 13824 }, { 16384, 2560, 2048 },                      /* TinyLlama-1.1B */
+	{ 1000, 2048, 5632 },  { 512, 9728, 896 },                         /* Qwen2.5-0.5B */
+	{ 64, 896, 4864 },     { 1024, 37888, 3584 },                      /* Qwen2.5-7B */
+	{ 77, 3584, 18944 },   { 128, 5120, 25600 },                       /* Qwen3-32B */
+	{ 333, 28672, 3584 },                                              /* Gemma-2-9B */
+	{ 2048, 3072, 8192 },                                              /* Phi-3-mini */
+	{ 64, 5760, 2880 },                                                /* GPT-OSS-20B */
+	{ 1000, 4672, 4544 },                                              /* Falcon-7B */
 };
 
 static const int64_t shapes8f[][OP_MAX_AXES] = {
-	{1, 4096, 4096},
-	{16, 4096, 4096},
-	{128, 4096, 4096},
-	{2048, 4096, 4096},
-	{4096, 14336, 4096},
-	{8192, 8192, 8192},
-	{512, 4096, 14336},
-	{300, 4544, 18176},
-	{77, 1600, 6400},
-	{33, 2880, 2880},
-	{64, 7168, 16384},   /* DeepSeek-V3 */
-	{4096, 7168, 2048},
-	{1024, 4096, 7168},
-	{16, 28672, 4096},   /* Llama-3-8B */
-	{333, 6144, 4096},
-	{1, 57344, 8192},    /* Llama-3-70B */
-	{2048, 8192, 28672},
-	{64, 18432, 16384},  /* Llama-3.1-405B */
-	{1000, 5120, 5120},  /* Llama-2-13B */
-	{4, 27648, 5120},
-	{16384, 11264, 2048}, /* TinyLlama-1.1B */
-	{128, 9728, 896},    /* Qwen2.5-0.5B */
-	{1024, 3584, 18944}, /* Qwen2.5-7B */
-	{77, 4608, 3584},
-	{512, 51200, 5120},  /* Qwen3-32B */
-	{4096, 8192, 3584},  /* Gemma-2-9B */
-	{4, 3584, 14336},
-	{1000, 16384, 3072}, /* Phi-3-mini */
-	{2048, 5760, 2880},  /* GPT-OSS-20B */
-	{64, 4544, 4544},    /* Falcon-7B */
+	{ 1, 4096, 4096 },     { 16, 4096, 4096 },     { 128, 4096, 4096 },  { 2048, 4096, 4096 },
+	{ 4096, 14336, 4096 }, { 8192, 8192, 8192 },   { 512, 4096, 14336 }, { 300, 4544, 18176 },
+	{ 77, 1600, 6400 },    { 33, 2880, 2880 },     { 64, 7168, 16384 }, /* DeepSeek-V3 */
+	{ 4096, 7168, 2048 },  { 1024, 4096, 7168 },   { 16, 28672, 4096 }, /* Llama-3-8B */
+	{ 333, 6144, 4096 },   { 1, 57344, 8192 },                          /* Llama-3-70B */
+	{ 2048, 8192, 28672 }, { 64, 18432, 16384 },                        /* Llama-3.1-405B */
+	{ 1000, 5120, 5120 },                                               /* Llama-2-13B */
+	{ 4, 27648, 5120 },    { 16384, 11264, 2048 },                      /* TinyLlama-1.1B */
+	{ 128, 9728, 896 },                                                 /* Qwen2.5-0.5B */
+	{ 1024, 3584, 18944 },                                              /* Qwen2.5-7B */
+	{ 77, 4608, 3584 },    { 512, 51200, 5120 },                        /* Qwen3-32B */
+	{ 4096, 8192, 3584 },                                               /* Gemma-2-9B */
+	{ 4, 3584, 14336 },    { 1000, 16384, 3072 },                       /* Phi-3-mini */
+	{ 2048, 5760, 2880 },                                               /* GPT-OSS-20B */
+	{ 64, 4544, 4544 },                                                 /* Falcon-7B */
 };
 
-#define LAYOUT \
+#define LAYOUT                                                                                                         \
 	"a[M,K] and b[N,K] are dense and row-major with K contiguous (the layout of a linear layer's weight), c[M,N] " \
 	"is dense and row-major. "
-#define CONTRACT \
+#define CONTRACT                                                                                                           \
 	"Any M >= 1 occurs, so that tiles hang over every edge: nothing outside the matrices may be read into the result " \
-	"or written. Base pointers are aligned to 256 bytes. Partial sums of a K that is divided among blocks must be " \
-	"combined before the one rounding. The workspace is zero before the first call at a shape and otherwise as the " \
-	"last call left it; its size is what the optional function named after the launcher with _workspace appended " \
-	"returns for (M, N, K). The launcher enqueues on the stream given, neither allocates nor synchronises, and " \
+	"or written. Base pointers are aligned to 256 bytes. Partial sums of a K that is divided among blocks must be "    \
+	"combined before the one rounding. The workspace is zero before the first call at a shape and otherwise as the "   \
+	"last call left it; its size is what the optional function named after the launcher with _workspace appended "     \
+	"returns for (M, N, K). The launcher enqueues on the stream given, neither allocates nor synchronises, and "       \
 	"returns cudaErrorNotSupported before it enqueues anything for axes that it does not support."
 
 static const char statement16[] =
@@ -219,9 +176,9 @@ const struct op ops_gemm[] = {
 		.name = "gemm_fp16",
 		.problem = "gemm",
 		.impls = 1u << IMPL_CUDA,
-		.dtypes = {DT_FP16},
+		.dtypes = { DT_FP16 },
 		.n_dtypes = 1,
-		.axes = {"M", "N", "K"},
+		.axes = { "M", "N", "K" },
 		.n_axes = 3,
 		.shapes = shapes16,
 		.n_shapes = sizeof(shapes16) / sizeof(shapes16[0]),
@@ -240,9 +197,9 @@ const struct op ops_gemm[] = {
 		.name = "int8_gemm",
 		.problem = "gemm",
 		.impls = 1u << IMPL_CUDA,
-		.dtypes = {DT_INT8},
+		.dtypes = { DT_INT8 },
 		.n_dtypes = 1,
-		.axes = {"M", "N", "K"},
+		.axes = { "M", "N", "K" },
 		.n_axes = 3,
 		.shapes = shapes8i,
 		.n_shapes = sizeof(shapes8i) / sizeof(shapes8i[0]),
@@ -261,9 +218,9 @@ const struct op ops_gemm[] = {
 		.name = "fp8_gemm",
 		.problem = "gemm",
 		.impls = 1u << IMPL_CUDA,
-		.dtypes = {DT_FP8},
+		.dtypes = { DT_FP8 },
 		.n_dtypes = 1,
-		.axes = {"M", "N", "K"},
+		.axes = { "M", "N", "K" },
 		.n_axes = 3,
 		.shapes = shapes8f,
 		.n_shapes = sizeof(shapes8f) / sizeof(shapes8f[0]),
@@ -277,5 +234,5 @@ const struct op ops_gemm[] = {
 		.footprint = bytes,
 		.illegal = illegal,
 	},
-	{.name = NULL},
+	{ .name = NULL },
 };

@@ -11,40 +11,28 @@ enum { POSITIONS = 8192 };
 /* The first nine are those that verification uses; the rest are the query and
  * key heads of models times tokens. */
 static const int64_t shapes[][OP_MAX_AXES] = {
-	{1, 40, 128},      /* Llama-3-8B */
-	{64, 40, 128},
-	{4096, 40, 128},
-	{16384, 72, 128},  /* Llama-3-70B */
-	{2048, 64, 96},    /* Phi-3-mini */
-	{8192, 72, 64},    /* GPT-OSS-20B */
-	{333, 32, 128},    /* Qwen2.5-7B */
-	{1000, 24, 256},   /* Gemma-2-9B */
-	{65536, 8, 128},   /* key heads alone */
-	{16, 40, 128},     /* Mistral-7B */
-	{16384, 40, 128},  /* Mixtral-8x7B */
-	{65536, 40, 128},
-	{1, 72, 128},      /* Llama-3-70B */
-	{128, 72, 128},    /* Qwen3-32B */
-	{4096, 72, 128},
-	{4, 136, 128},     /* Llama-3.1-405B */
-	{1024, 136, 128},
-	{8192, 136, 128},
-	{77, 80, 128},     /* Llama-2-13B */
-	{4096, 80, 128},
-	{64, 36, 64},      /* TinyLlama-1.1B */
-	{16384, 36, 64},
-	{512, 16, 64},     /* Qwen2.5-0.5B */
-	{65536, 16, 64},
-	{1, 32, 128},      /* Qwen2.5-7B */
-	{8192, 32, 128},
-	{1000, 36, 128},   /* Qwen3-30B-A3B */
-	{16384, 36, 128},
-	{4096, 24, 256},   /* Gemma-2-9B */
-	{4, 64, 96},       /* Phi-3-mini */
-	{16384, 64, 96},
-	{333, 72, 64},     /* GPT-OSS-20B */
-	{2048, 72, 64},    /* Falcon-7B, 71 query heads and one key head */
-	{1024, 64, 80},    /* Phi-2 */
+	{ 1, 40, 128 },                                             /* Llama-3-8B */
+	{ 64, 40, 128 },    { 4096, 40, 128 },  { 16384, 72, 128 }, /* Llama-3-70B */
+	{ 2048, 64, 96 },                                           /* Phi-3-mini */
+	{ 8192, 72, 64 },                                           /* GPT-OSS-20B */
+	{ 333, 32, 128 },                                           /* Qwen2.5-7B */
+	{ 1000, 24, 256 },                                          /* Gemma-2-9B */
+	{ 65536, 8, 128 },                                          /* key heads alone */
+	{ 16, 40, 128 },                                            /* Mistral-7B */
+	{ 16384, 40, 128 },                                         /* Mixtral-8x7B */
+	{ 65536, 40, 128 }, { 1, 72, 128 },                         /* Llama-3-70B */
+	{ 128, 72, 128 },                                           /* Qwen3-32B */
+	{ 4096, 72, 128 },  { 4, 136, 128 },                        /* Llama-3.1-405B */
+	{ 1024, 136, 128 }, { 8192, 136, 128 }, { 77, 80, 128 },    /* Llama-2-13B */
+	{ 4096, 80, 128 },  { 64, 36, 64 },                         /* TinyLlama-1.1B */
+	{ 16384, 36, 64 },  { 512, 16, 64 },                        /* Qwen2.5-0.5B */
+	{ 65536, 16, 64 },  { 1, 32, 128 },                         /* Qwen2.5-7B */
+	{ 8192, 32, 128 },  { 1000, 36, 128 },                      /* Qwen3-30B-A3B */
+	{ 16384, 36, 128 }, { 4096, 24, 256 },                      /* Gemma-2-9B */
+	{ 4, 64, 96 },                                              /* Phi-3-mini */
+	{ 16384, 64, 96 },  { 333, 72, 64 },                        /* GPT-OSS-20B */
+	{ 2048, 72, 64 }, /* Falcon-7B, 71 query heads and one key head */
+	{ 1024, 64, 80 }, /* Phi-2 */
 };
 
 static const char statement[] =
@@ -62,8 +50,7 @@ static const char statement[] =
 	"element of y is written. Workspace is zero before the first call at a shape; later calls find what the last one "
 	"left.";
 
-static const char *
-signature(enum impl impl, enum dtype dtype)
+static const char *signature(enum impl impl, enum dtype dtype)
 {
 	(void)impl;
 	if (dtype == DT_BF16)
@@ -74,36 +61,31 @@ signature(enum impl impl, enum dtype dtype)
 	       "int H, int D, void *workspace, size_t workspace_bytes, cudaStream_t stream)";
 }
 
-static int64_t
-bytes_out(const int64_t *v, enum dtype dtype)
+static int64_t bytes_out(const int64_t *v, enum dtype dtype)
 {
 	return dtype_bytes(dtype) * v[T] * v[H] * v[D];
 }
 
 /* Of the table, at most a row per token must be read. */
-static int64_t
-bytes(const int64_t *v, enum dtype dtype)
+static int64_t bytes(const int64_t *v, enum dtype dtype)
 {
 	int64_t rows = v[T] < POSITIONS ? v[T] : POSITIONS;
 
 	return 2 * bytes_out(v, dtype) + 4 * v[D] * rows + 4 * v[T];
 }
 
-static int64_t
-footprint(const int64_t *v, enum dtype dtype)
+static int64_t footprint(const int64_t *v, enum dtype dtype)
 {
 	return 2 * bytes_out(v, dtype) + 4 * v[D] * POSITIONS + 4 * v[T];
 }
 
-static int64_t
-flops(const int64_t *v, enum dtype dtype)
+static int64_t flops(const int64_t *v, enum dtype dtype)
 {
 	(void)dtype;
 	return 3 * v[T] * v[H] * v[D];
 }
 
-static const char *
-illegal(const int64_t *v, enum dtype dtype)
+static const char *illegal(const int64_t *v, enum dtype dtype)
 {
 	(void)dtype;
 	if (v[D] % 16 != 0)
@@ -116,9 +98,9 @@ const struct op ops_rope[] = {
 		.name = "rope",
 		.problem = "rope",
 		.impls = 1u << IMPL_CUDA,
-		.dtypes = {DT_FP16, DT_BF16},
+		.dtypes = { DT_FP16, DT_BF16 },
 		.n_dtypes = 2,
-		.axes = {"T", "H", "D"},
+		.axes = { "T", "H", "D" },
 		.n_axes = 3,
 		.shapes = shapes,
 		.n_shapes = sizeof(shapes) / sizeof(shapes[0]),
@@ -133,5 +115,5 @@ const struct op ops_rope[] = {
 		.footprint = footprint,
 		.illegal = illegal,
 	},
-	{.name = NULL},
+	{ .name = NULL },
 };

@@ -35,7 +35,8 @@ static const char *key_text(const char *key)
 {
 	struct span span;
 
-	return *key == SPAN_MARK && span_find(key, &span) ? text_decode_row(span.raw, span.len) : key;
+	return *key == SPAN_MARK && span_find(key, &span) ? text_decode_row(span.raw, span.len)
+	                                                  : key;
 }
 
 static int by_key(const void *a, const void *b)

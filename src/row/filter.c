@@ -18,17 +18,17 @@ static FILE *rejects;
 static bool rejected; /* at least one row */
 
 static const struct opt row_opts[] = {
-	{ 0, "keep-going", OPT_FLAG, &keep_going, NULL, "set bad rows aside, go on, exit 1 at the end",
-	  0, 0, NULL },
-	{ 0, "rejects", OPT_STR, &rejects_path, "FILE", "where --keep-going writes the bad rows",
-	  0, 0, NULL },
+	{ 0, "keep-going", OPT_FLAG, &keep_going, NULL,
+	  "set bad rows aside, go on, exit 1 at the end", 0, 0, NULL },
+	{ 0, "rejects", OPT_STR, &rejects_path, "FILE", "where --keep-going writes the bad rows", 0,
+	  0, NULL },
 };
 
 /* The filter's own options, then the two above. */
 static int parse_options(const struct filter *f, int argc, char **argv)
 {
 	struct program p = f->program;
-	struct opt opts[64] = {{0}};
+	struct opt opts[64] = { { 0 } };
 	size_t n = 0;
 
 	for (; p.opts && p.opts[n].name; n++) {

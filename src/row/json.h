@@ -21,7 +21,13 @@ void json_free(json *j);
 
 /* Reading. `j` may be NULL, which is no type at all. */
 enum json_kind {
-	JSON_NONE, JSON_NULL, JSON_BOOL, JSON_NUMBER, JSON_STRING, JSON_ARRAY, JSON_OBJECT,
+	JSON_NONE,
+	JSON_NULL,
+	JSON_BOOL,
+	JSON_NUMBER,
+	JSON_STRING,
+	JSON_ARRAY,
+	JSON_OBJECT,
 };
 enum json_kind json_kind(const json *j);
 bool json_is_null(const json *j);
@@ -33,8 +39,8 @@ bool json_is_bool(const json *j);
 bool json_is_true(const json *j);
 /* A number without fraction, |x| < 10^15. */
 bool json_is_int(const json *j);
-double json_num(const json *j);       /* dies (bug) if not a number */
-int64_t json_int(const json *j);      /* dies (bug) if not an int */
+double json_num(const json *j);  /* dies (bug) if not a number */
+int64_t json_int(const json *j); /* dies (bug) if not an int */
 /* The string's bytes; for one kept as a span (row.h) a mark that equals no
  * other string of the row: row_text gives the bytes. Dies (bug) if not a
  * string. */
@@ -44,8 +50,8 @@ json *json_get_mut(json *obj, const char *key);
 /* Walk an array or object: for (c = json_first(j); c; c = json_next(c)). */
 json *json_first(const json *j);
 json *json_next(const json *j);
-const char *json_key(const json *j);  /* a member's key */
-int json_count(const json *j);        /* O(n) */
+const char *json_key(const json *j); /* a member's key */
+int json_count(const json *j);       /* O(n) */
 
 /* Making. */
 json *json_new_object(void);
@@ -55,7 +61,7 @@ json *json_new_num(double x);
 json *json_new_int(int64_t x);
 json *json_new_bool(bool b);
 json *json_new_null(void);
-json *json_copy(const json *j);       /* deep */
+json *json_copy(const json *j);                         /* deep */
 void json_add(json *obj, const char *key, json *value); /* appends */
 void json_push(json *arr, json *value);
 /* Replaces the value of `key` in its place, or appends; frees the old. */

@@ -64,7 +64,7 @@ static int put_digits(char *to, uint64_t x)
 static int put_decimal(char *to, double x)
 {
 	static const double power[] = {
-		1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9,
+		1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,
 		1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18,
 	};
 	double a = fabs(x), d;
@@ -122,9 +122,9 @@ void print_number(struct buf *out, double x)
 
 /* 0: as it is; 'u': \u00xx; else the letter behind the backslash. */
 static const char escapes[256] = {
-	'u', 'u', 'u', 'u', 'u', 'u', 'u', 'u', 'b', 't', 'n', 'u', 'f', 'r', 'u', 'u',
-	'u', 'u', 'u', 'u', 'u', 'u', 'u', 'u', 'u', 'u', 'u', 'u', 'u', 'u', 'u', 'u',
-	['"'] = '"', ['\\'] = '\\',
+	'u', 'u', 'u', 'u', 'u', 'u', 'u', 'u', 'b',         't',           'n', 'u',
+	'f', 'r', 'u', 'u', 'u', 'u', 'u', 'u', 'u',         'u',           'u', 'u',
+	'u', 'u', 'u', 'u', 'u', 'u', 'u', 'u', ['"'] = '"', ['\\'] = '\\',
 };
 
 void print_escaped(struct buf *out, const char *text, size_t n)

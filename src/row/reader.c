@@ -20,14 +20,14 @@ enum {
 };
 
 struct reader {
-	const char *file;  /* for messages, "-" for stdin */
+	const char *file; /* for messages, "-" for stdin */
 	int fd;
 	char *data;
 	size_t size;       /* of data, without the place of the last NUL */
 	size_t start, end; /* bytes read and not yet handed out */
 	bool at_end;       /* read(2) said so */
 	int64_t line;
-	struct scan scan;  /* of the last reader_line */
+	struct scan scan; /* of the last reader_line */
 };
 
 struct reader *reader_open(const char *path)

@@ -110,7 +110,7 @@ static void show_message(struct buf *out, const char *text)
 	struct span span;
 
 	while ((p = strchr(text, SPAN_MARK))) {
-		char mark[SPAN_MARK_MAX] = {0};
+		char mark[SPAN_MARK_MAX] = { 0 };
 		size_t n;
 
 		add_shown(out, text, (size_t)(p - text));
@@ -169,8 +169,7 @@ void row_fail_scan(const struct row *r, const struct scan *s, const char *line, 
 		row_fail(r, "torn last line '%s'", row_show(line, len));
 	if (s->at == len)
 		row_fail(r, "%s '%s'", s->what, row_show(line, len));
-	row_fail(r, "%s at byte %zu '%s'", s->what, s->at + 1,
-	         row_show(line + s->at, len - s->at));
+	row_fail(r, "%s at byte %zu '%s'", s->what, s->at + 1, row_show(line + s->at, len - s->at));
 }
 
 void row_parse(struct row *r, const char *line, size_t len, bool newline)

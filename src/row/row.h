@@ -19,8 +19,12 @@
 #include "base/opt.h"
 #include "row/json.h"
 
-enum { ROW_MAX_BYTES = 2 * 1000 * 1000, ROW_MAX_VALUES = 50000, ROW_MAX_DEPTH = 32,
-       ROW_MAX_NUMBER = 63 };
+enum {
+	ROW_MAX_BYTES = 2 * 1000 * 1000,
+	ROW_MAX_VALUES = 50000,
+	ROW_MAX_DEPTH = 32,
+	ROW_MAX_NUMBER = 63
+};
 
 /* One row. Valid inside the row function only. */
 struct row {

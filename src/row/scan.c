@@ -59,7 +59,8 @@ static const char *plain_end(const char *p, const char *end)
 		/* "x - k has its top bit set and x has not" is right for the
 		 * lowest byte below k; a borrow can only spoil those above. */
 		hit = (((v - ones * 0x20) & ~v) | ((quote - ones) & ~quote) |
-		       ((backslash - ones) & ~backslash) | v) & ones * 0x80;
+		       ((backslash - ones) & ~backslash) | v) &
+		      ones * 0x80;
 		if (hit)
 			return p + (__builtin_ctzll(hit) >> 3);
 	}
@@ -89,7 +90,14 @@ static const char *escape_end(struct scan *s, const char *p)
 	int x, low;
 
 	switch (p[1]) {
-	case '"': case '\\': case '/': case 'b': case 'f': case 'n': case 'r': case 't':
+	case '"':
+	case '\\':
+	case '/':
+	case 'b':
+	case 'f':
+	case 'n':
+	case 'r':
+	case 't':
 		return p + 2;
 	case 'u':
 		break;
@@ -304,8 +312,16 @@ value:
 		p = word_end(s, p, "null");
 		break;
 	case '-':
-	case '0': case '1': case '2': case '3': case '4':
-	case '5': case '6': case '7': case '8': case '9':
+	case '0':
+	case '1':
+	case '2':
+	case '3':
+	case '4':
+	case '5':
+	case '6':
+	case '7':
+	case '8':
+	case '9':
 		p = number_end(s, p);
 		break;
 	default:
@@ -337,8 +353,8 @@ close:
 
 	p = skip_blanks(p);
 	if (p != line + len)
-		return (unsigned char)*p < 0x20 ? unexpected(s, p) :
-		                                  fail(s, "text behind the object", p);
+		return (unsigned char)*p < 0x20 ? unexpected(s, p)
+		                                : fail(s, "text behind the object", p);
 	if (s->skeleton.len) {
 		buf_add(&s->skeleton, run, (size_t)(line + len - run));
 		s->text = s->skeleton.data;
@@ -367,5 +383,5 @@ void scan_free(struct scan *s)
 {
 	buf_free(&s->skeleton);
 	free(s->members);
-	*s = (struct scan){0};
+	*s = (struct scan){ 0 };
 }

@@ -64,11 +64,16 @@ static int put_utf8(char *to, uint32_t x)
 static char letter(char c)
 {
 	switch (c) {
-	case 'b': return '\b';
-	case 'f': return '\f';
-	case 'n': return '\n';
-	case 'r': return '\r';
-	case 't': return '\t';
+	case 'b':
+		return '\b';
+	case 'f':
+		return '\f';
+	case 'n':
+		return '\n';
+	case 'r':
+		return '\r';
+	case 't':
+		return '\t';
 	}
 	return c; /* quote, backslash, slash */
 }

@@ -9,7 +9,7 @@
 
 static void test_buf(void)
 {
-	struct buf b = {0};
+	struct buf b = { 0 };
 	char long_text[1000];
 	bool ended = true;
 	int i;

@@ -54,8 +54,13 @@ static void test_frozen(void)
 static void test_hex(void)
 {
 	static const char *const bad[] = {
-		"", "0123456789abcde", "0123456789abcdef0", "0123456789ABCDEF", "0x23456789abcdef",
-		"0123456789abcde ", "g123456789abcdef",
+		"",
+		"0123456789abcde",
+		"0123456789abcdef0",
+		"0123456789ABCDEF",
+		"0x23456789abcdef",
+		"0123456789abcde ",
+		"g123456789abcdef",
 	};
 	char hex[17];
 	uint64_t h = 0;
@@ -73,7 +78,7 @@ static void test_hex(void)
 /* One flipped bit of the input flips half of the output. */
 static void test_avalanche(void)
 {
-	unsigned char data[40] = {0};
+	unsigned char data[40] = { 0 };
 	int flips = 0, bit;
 
 	for (bit = 0; bit < 320; bit++) {

@@ -127,8 +127,22 @@ static void test_round(void)
 static void test_overflow(void)
 {
 	const int64_t edge[] = {
-		INT64_MIN, INT64_MIN + 1, -3037000500, -3, -2, -1, 0, 1, 2, 3, 3037000499, 3037000500,
-		INT64_MAX / 2, INT64_MAX / 2 + 1, INT64_MAX - 1, INT64_MAX,
+		INT64_MIN,
+		INT64_MIN + 1,
+		-3037000500,
+		-3,
+		-2,
+		-1,
+		0,
+		1,
+		2,
+		3,
+		3037000499,
+		3037000500,
+		INT64_MAX / 2,
+		INT64_MAX / 2 + 1,
+		INT64_MAX - 1,
+		INT64_MAX,
 	};
 	const int n = sizeof(edge) / sizeof(*edge);
 	bool mul = true, add = true;
@@ -150,11 +164,24 @@ static void test_overflow(void)
 static void test_parse(void)
 {
 	static const char *const bad[] = {
-		"", " ", "-", "+1", " 1", "1 ", "1x", "0x", "0xg", "x1", "1.5", "18446744073709551616",
-		"0x10000000000000000", "--1",
+		"",
+		" ",
+		"-",
+		"+1",
+		" 1",
+		"1 ",
+		"1x",
+		"0x",
+		"0xg",
+		"x1",
+		"1.5",
+		"18446744073709551616",
+		"0x10000000000000000",
+		"--1",
 	};
 	static const char *const bad_double[] = {
-		"", ".", "-", "e5", "1e", "1e+", "inf", "nan", "0x1p3", " 1", "1 ", "1e999", "+1", "1..2",
+		"",    ".",     "-",  "e5", "1e",    "1e+", "inf",
+		"nan", "0x1p3", " 1", "1 ", "1e999", "+1",  "1..2",
 	};
 	uint64_t u = 0;
 	int64_t i = 0;
@@ -171,7 +198,8 @@ static void test_parse(void)
 	check(!num_parse_u64("-1", &u), "no negative u64");
 	check(num_parse_i64("-9223372036854775808", &i) && i == INT64_MIN, "the smallest i64");
 	check(num_parse_i64("9223372036854775807", &i) && i == INT64_MAX, "the largest i64");
-	check(!num_parse_i64("9223372036854775808", &i) && !num_parse_i64("-9223372036854775809", &i),
+	check(!num_parse_i64("9223372036854775808", &i) &&
+	              !num_parse_i64("-9223372036854775809", &i),
 	      "no i64 beyond");
 	check(num_parse_double("-1.5e-3", &x) && x == -1.5e-3, "a double");
 	check(num_parse_double(".5", &x) && x == 0.5 && num_parse_double("5.", &x) && x == 5,

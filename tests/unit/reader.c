@@ -64,7 +64,8 @@ static void test_random(void)
 		for (i = 0; i < size; i += 1 + rng_below(&rng, longest[k]))
 			data[i] = '\n';
 		data[size - 1] = 'x';
-		check(agrees(data, size), "lines of up to %zu bytes, the last without newline", longest[k]);
+		check(agrees(data, size), "lines of up to %zu bytes, the last without newline",
+		      longest[k]);
 		data[size - 1] = '\n';
 		check(agrees(data, size), "the same with one");
 	}
@@ -81,7 +82,8 @@ static void test_edges(void)
 		exit(3);
 	memset(data, 'x', size);
 	check(agrees("", 0), "an empty file has no line");
-	check(agrees("\n", 1) && agrees("\n\n", 2) && agrees("a", 1) && agrees("\na", 2) && agrees("\0\n", 2),
+	check(agrees("\n", 1) && agrees("\n\n", 2) && agrees("a", 1) && agrees("\na", 2) &&
+	              agrees("\0\n", 2),
 	      "short files");
 	for (extra = -1; extra <= 1; extra++) {
 		size_t n = (size_t)(ROW_MAX_BYTES + extra);
@@ -101,7 +103,7 @@ static void test_edges(void)
 static void test_members(void)
 {
 	static const char row[] = "{ \"a\" : {\"index\":1}, \"index\" : 7 , \"s\":\"x\\\"y\","
-	                          "\"l\":[1,{\"b\":2}] ,\"z\":null}\n";
+				  "\"l\":[1,{\"b\":2}] ,\"z\":null}\n";
 	struct reader *rd;
 	const char *v;
 	size_t len;

@@ -12,7 +12,7 @@ static void test_splitmix(void)
 	/* The reference implementation (Vigna, splitmix64.c) seeded with
 	 * 1234567. */
 	static const uint64_t want[] = {
-		6457827717110365317u, 3203168211198807973u, 9817491932198370423u,
+		6457827717110365317u, 3203168211198807973u,  9817491932198370423u,
 		4593380528125082431u, 16408922859458223821u,
 	};
 	struct rng r = { .key = 1234567 };
@@ -44,7 +44,7 @@ static void test_below(void)
 
 	for (k = 0; k < sizeof(sizes) / sizeof(*sizes); k++) {
 		uint64_t n = sizes[k];
-		double count[100] = {0}, expect = draws / (double)n, chi = 0;
+		double count[100] = { 0 }, expect = draws / (double)n, chi = 0;
 		uint64_t i;
 		int d;
 
@@ -97,7 +97,7 @@ static void test_unit_normal(void)
 static void test_weighted(void)
 {
 	const double w[] = { 0, 1, 0, 3, 0 };
-	int count[5] = {0}, i;
+	int count[5] = { 0 }, i;
 	struct rng r = rng_make(7, "weights");
 
 	for (i = 0; i < 400000; i++)

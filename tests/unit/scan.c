@@ -221,7 +221,7 @@ static void fill(struct buf *b, const char *head, const char *piece, int n, cons
 
 static void test_limits(void)
 {
-	struct buf b = {0};
+	struct buf b = { 0 };
 	int i;
 
 	fill(&b, "{\"a\":", "[", 31, "");
@@ -244,7 +244,7 @@ static void test_limits(void)
 
 static void test_many_keys(void)
 {
-	struct buf b = {0};
+	struct buf b = { 0 };
 	int n, i;
 
 	for (n = 30; n < 36; n++) {

@@ -45,12 +45,37 @@ static void done(struct row *r)
 static void test_spans(void)
 {
 	static const char *const pieces[] = {
-		"plain", "\\\"", "\\\\", "\\/", "/", "\\b", "\\f", "\\n", "\\r", "\\t", "\\u00e9", "\\u00E9",
-		"\xc3\xa9", "\\u20ac", "\xe2\x82\xac", "\\ud83d\\ude00", "\\uD83D\\uDE00", "\xf0\x9f\x98\x80",
-		"\\u0001", "\\u0041", "\\u001f", "\\u007f", "\x7f", "{", "}", "[", ",", ":",
+		"plain",
+		"\\\"",
+		"\\\\",
+		"\\/",
+		"/",
+		"\\b",
+		"\\f",
+		"\\n",
+		"\\r",
+		"\\t",
+		"\\u00e9",
+		"\\u00E9",
+		"\xc3\xa9",
+		"\\u20ac",
+		"\xe2\x82\xac",
+		"\\ud83d\\ude00",
+		"\\uD83D\\uDE00",
+		"\xf0\x9f\x98\x80",
+		"\\u0001",
+		"\\u0041",
+		"\\u001f",
+		"\\u007f",
+		"\x7f",
+		"{",
+		"}",
+		"[",
+		",",
+		":",
 	};
 	bool kept = true, meant = true, raw = true;
-	struct buf line = {0};
+	struct buf line = { 0 };
 	int i;
 
 	for (i = 0; i < 20000 && kept && meant && raw; i++) {
@@ -65,13 +90,15 @@ static void test_spans(void)
 			buf_printf(&line, "%s\"k%d\":\"", k ? "," : "", k);
 			from = line.len;
 			while (line.len - from < SPAN_MIN)
-				buf_str(&line, pieces[rng_below(&rng, sizeof(pieces) / sizeof(*pieces))]);
+				buf_str(&line,
+				        pieces[rng_below(&rng, sizeof(pieces) / sizeof(*pieces))]);
 			buf_char(&line, '"');
 		}
 		buf_char(&line, '}');
 		kept = round_trip(&r, line.data) && strcmp(printed.data, line.data) == 0;
 		whole = json_parse(line.data, line.len);
-		for (a = json_first(r.root), b = json_first(whole); a; a = json_next(a), b = json_next(b)) {
+		for (a = json_first(r.root), b = json_first(whole); a;
+		     a = json_next(a), b = json_next(b)) {
 			const char *text = row_text(&r, a, &text_len), *bytes;
 
 			meant &= strlen(json_str(b)) == text_len && strcmp(json_str(b), text) == 0;
@@ -115,8 +142,10 @@ static void test_forged(void)
 
 	memset(long_text, 'x', 300);
 	long_text[300] = '\0';
-	sprintf(line, "{\"a\":\"\\u00011\",\"b\":\"%s\",\"c\":\"\\u00010\",\"d\":\"\\u0001\"}", long_text);
-	check(round_trip(&r, line) && strcmp(printed.data, line) == 0, "forged marks print as they are");
+	sprintf(line, "{\"a\":\"\\u00011\",\"b\":\"%s\",\"c\":\"\\u00010\",\"d\":\"\\u0001\"}",
+	        long_text);
+	check(round_trip(&r, line) && strcmp(printed.data, line) == 0,
+	      "forged marks print as they are");
 	check(strcmp(row_text(&r, json_get(r.root, "a"), &len), "\0011") == 0 && len == 2,
 	      "and mean what they say");
 	done(&r);
@@ -125,9 +154,11 @@ static void test_forged(void)
 	done(&r);
 	/* The byte sequence of a mark inside another string. */
 	strcpy(line, "{\"a\":\"\\\"\\u00010\",\"b\":\"\\\\\",\"c\":\"x\\u00010\"}");
-	check(round_trip(&r, line) && strcmp(printed.data, line) == 0, "marks within strings are none");
+	check(round_trip(&r, line) && strcmp(printed.data, line) == 0,
+	      "marks within strings are none");
 	done(&r);
-	check(!round_trip(&r, "{\"\\u00010\":1,\"\\u0001\\u0030\":1}"), "equal forged keys are duplicates");
+	check(!round_trip(&r, "{\"\\u00010\":1,\"\\u0001\\u0030\":1}"),
+	      "equal forged keys are duplicates");
 	strcpy(line, "{\"a\":\"\\u0001\"}");
 	check(!json_get((round_trip(&r, line), r.root), "b"), "a lone mark byte parses");
 	done(&r);
@@ -137,17 +168,30 @@ static void test_forged(void)
 static void test_made(void)
 {
 	static const char *const pieces[] = {
-		"a", "\"", "\\", "/", "\n", "\t", "\r", "\b", "\f", "\x01", "\x1f", "\x7f", "\xc3\xa9",
-		"\xf0\x9f\x98\x80", "some words of text ",
+		"a",
+		"\"",
+		"\\",
+		"/",
+		"\n",
+		"\t",
+		"\r",
+		"\b",
+		"\f",
+		"\x01",
+		"\x1f",
+		"\x7f",
+		"\xc3\xa9",
+		"\xf0\x9f\x98\x80",
+		"some words of text ",
 	};
 	bool same = true, back = true, escape = true;
-	struct buf text = {0}, escaped = {0};
+	struct buf text = { 0 }, escaped = { 0 };
 	int i;
 
 	for (i = 0; i < 20000 && same && back && escape; i++) {
 		int n = (int)rng_below(&rng, 80);
 		struct row r = { .file = "test" };
-		struct buf plain = {0};
+		struct buf plain = { 0 };
 		json *j, *inner;
 		size_t len;
 
@@ -163,13 +207,15 @@ static void test_made(void)
 		json_add(j, "raw", row_new_raw(&r, escaped.data ? escaped.data : "", escaped.len));
 		buf_clear(&printed);
 		print_json(&printed, j);
-		buf_printf(&plain, "{\"made\":\"%s\",\"raw\":\"%s\"}", escaped.data ? escaped.data : "",
-		           escaped.data ? escaped.data : "");
+		buf_printf(&plain, "{\"made\":\"%s\",\"raw\":\"%s\"}",
+		           escaped.data ? escaped.data : "", escaped.data ? escaped.data : "");
 		same = strcmp(plain.data, printed.data) == 0;
 		inner = json_parse(printed.data, printed.len);
 		back = strcmp(json_str(json_get(inner, "raw")), text.data) == 0;
-		back &= strcmp(row_text(&r, json_get(j, "made"), &len), text.data) == 0 && len == text.len;
-		escape = !memcmp(row_raw(&r, json_get(j, "made"), &len), escaped.data ? escaped.data : "", len) &&
+		back &= strcmp(row_text(&r, json_get(j, "made"), &len), text.data) == 0 &&
+		        len == text.len;
+		escape = !memcmp(row_raw(&r, json_get(j, "made"), &len),
+		                 escaped.data ? escaped.data : "", len) &&
 		         len == escaped.len;
 		json_free(inner);
 		json_free(j);
@@ -185,7 +231,8 @@ static void test_made(void)
 static void test_normal_forms(void)
 {
 	static const char *const pairs[][2] = {
-		{ "{\"a\":\"\\/\\u00e9\\u0041\\u000a\"}", "{\"a\":\"/\xc3\xa9" "A\\n\"}" },
+		{ "{\"a\":\"\\/\\u00e9\\u0041\\u000a\"}", "{\"a\":\"/\xc3\xa9"
+		                                          "A\\n\"}" },
 		{ "{ \"a\" : [ 1.0 , 1e2 , -0 , 0.10 ] }", "{\"a\":[1,100,0,0.1]}" },
 		{ "{\"a\":-0.0}", "{\"a\":0}" },
 		{ "{\"\\u0061\":{}}", "{\"a\":{}}" },
@@ -196,7 +243,8 @@ static void test_normal_forms(void)
 		struct row r;
 		const char *got = round_trip(&r, pairs[i][0]);
 
-		check(got && strcmp(got, pairs[i][1]) == 0, "%s becomes %s", pairs[i][0], pairs[i][1]);
+		check(got && strcmp(got, pairs[i][1]) == 0, "%s becomes %s", pairs[i][0],
+		      pairs[i][1]);
 		done(&r);
 	}
 }
@@ -205,8 +253,10 @@ static void test_show(void)
 {
 	char text[100];
 
-	check(strcmp(row_show("plain \xc3\xa9", 8), "plain \xc3\xa9") == 0, "text is shown as it is");
-	check(strcmp(row_show("a\0b\n\x1b[m\x7f\xff\xc3", 10), "a\\x00b\\x0a\\x1b[m\\x7f\\xff\\xc3") == 0,
+	check(strcmp(row_show("plain \xc3\xa9", 8), "plain \xc3\xa9") == 0,
+	      "text is shown as it is");
+	check(strcmp(row_show("a\0b\n\x1b[m\x7f\xff\xc3", 10),
+	             "a\\x00b\\x0a\\x1b[m\\x7f\\xff\\xc3") == 0,
 	      "other bytes in hexadecimal");
 	memset(text, 'x', 100);
 	check(strlen(row_show(text, 60)) == 60, "60 bytes are shown whole");
