@@ -24,3 +24,9 @@ load helper
 		[[ $path == data/* || -e $ROOT/$path || -e $ROOT/${path%.*} ]] || fail "README.md: no $path"
 	done
 }
+
+@test "the README's table of measured kernels is what make gpu-report prints" {
+	make -s -C "$ROOT" gpu-report >"$BATS_TEST_TMPDIR/report"
+	[[ $(wc -l <"$BATS_TEST_TMPDIR/report") -gt 20 ]]
+	none grep -vxF -f "$ROOT/README.md" "$BATS_TEST_TMPDIR/report"
+}
