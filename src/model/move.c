@@ -3,18 +3,38 @@
  */
 #include "model/move.h"
 
+#include <string.h>
+
 #include "model/model.h"
+
+/* An episode asks for the same few variants again and again, and binding their
+ * names is most of the work: the last ones are kept. */
+static struct binding *bound(const struct problem *p, const struct kernel *k)
+{
+	enum { KEPT = 8 };
+	static struct {
+		struct problem problem;
+		struct binding binding;
+	} kept[KEPT];
+	static int next;
+
+	for (int i = 0; i < KEPT; i++) {
+		if (kept[i].binding.kernel == k && memcmp(&kept[i].problem, p, sizeof *p) == 0)
+			return &kept[i].binding;
+	}
+	next = (next + 1) % KEPT;
+	memcpy(&kept[next].problem, p, sizeof *p);
+	config_bind(p, k, &kept[next].binding);
+	return &kept[next].binding;
+}
 
 static bool terms_of(const struct problem *p, const struct kernel *k, const int64_t *params,
                      struct terms *out)
 {
-	struct binding b;
 	struct resources r;
 	struct estimate e;
 
-	config_bind(p, k, &b);
-	if (config_illegal(p, &b, params) || !config_resources(&b, params, &r) ||
-	    !model_estimate(p->gpu, &r, &e))
+	if (config_try(p, bound(p, k), params, &r) || !model_estimate(p->gpu, &r, &e))
 		return false;
 	*out = e.terms;
 	return true;

@@ -36,8 +36,15 @@ const char *config_unmet(const struct gpu *g, const struct kernel *k)
 
 const char *config_illegal(const struct problem *p, struct binding *b, const int64_t *params)
 {
-	const struct kernel *k = b->kernel;
 	struct resources res;
+
+	return config_try(p, b, params, &res);
+}
+
+const char *config_try(const struct problem *p, struct binding *b, const int64_t *params,
+                       struct resources *out)
+{
+	const struct kernel *k = b->kernel;
 
 	if (!kernel_has_dtype(k, dtype_name(p->dtype)))
 		return "the variant does not serve the dtype";
@@ -48,10 +55,10 @@ const char *config_illegal(const struct problem *p, struct binding *b, const int
 		if (!expr_eval(&k->legal[i], b->values, &ok) || !ok)
 			return "the variant does not support the shape with these parameters";
 	}
-	if (!config_resources(b, params, &res))
+	if (!config_resources(b, params, out))
 		return "a launch is out of range";
-	for (int i = 0; i < res.n; i++) {
-		const struct launch *l = &res.launch[i];
+	for (int i = 0; i < out->n; i++) {
+		const struct launch *l = &out->launch[i];
 
 		if (l->smem > p->gpu->smem_per_block)
 			return "a block uses more shared memory than the GPU has";

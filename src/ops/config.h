@@ -46,6 +46,10 @@ void config_bind(const struct problem *p, const struct kernel *k, struct binding
  * (static text). Needs of the hardware are no legality: see config_unmet. */
 const char *config_illegal(const struct problem *p, struct binding *b, const int64_t *params);
 
+/* The same, and the launches of a legal configuration in *out. */
+const char *config_try(const struct problem *p, struct binding *b, const int64_t *params,
+                       struct resources *out);
+
 /* The first feature the GPU lacks for this kernel, NULL when it has all. */
 const char *config_unmet(const struct gpu *g, const struct kernel *k);
 

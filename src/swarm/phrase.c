@@ -12,6 +12,12 @@
 #include "base/buf.h"
 #include "base/die.h"
 
+/* Most names differ in their first letter, and there are many to ask. */
+static bool same(const char *a, const char *b)
+{
+	return *a == *b && strcmp(a, b) == 0;
+}
+
 void fact(struct facts *f, const char *name, const char *fmt, ...)
 {
 	char text[512];
@@ -23,7 +29,7 @@ void fact(struct facts *f, const char *name, const char *fmt, ...)
 	va_end(args);
 	if (n < 0 || n >= (int)sizeof text)
 		n = (int)sizeof text - 1;
-	for (i = 0; i < f->n && strcmp(f->name[i], name) != 0; i++)
+	for (i = 0; i < f->n && !same(f->name[i], name); i++)
 		;
 	if (i == MAX_FACTS)
 		bug("more than %d facts", MAX_FACTS);
@@ -35,7 +41,7 @@ void fact(struct facts *f, const char *name, const char *fmt, ...)
 const char *fact_get(const struct facts *f, const char *name)
 {
 	for (int i = 0; i < f->n; i++) {
-		if (strcmp(f->name[i], name) == 0)
+		if (same(f->name[i], name))
 			return f->value[i];
 	}
 	return NULL;
