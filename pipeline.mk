@@ -57,7 +57,7 @@ ifeq ($(ROLE),)
 LOCK := exec 9>>$(OUT)/.lock; flock -n 9 || { echo 'another build holds $(OUT)/.lock' >&2; exit 1; };
 
 dataset: knobs
-	+@$(if $(DRY),,$(LOCK)) $(AGAIN) ROLE=plan JOBS=$(JOBS) plan; $(AGAIN) ROLE=set set
+	+@$(if $(DRY),,$(LOCK)) $(AGAIN) ROLE=plan JOBS=$(JOBS) plan; $(AGAIN) -j2 ROLE=set set
 	@echo '$(OUT): $(EPISODES) episodes, sums in $(OUT)/SHA256SUMS, card in $(OUT)/README.md'
 shard: knobs
 	+@$(if $(DRY),,$(LOCK)) $(AGAIN) ROLE=plan JOBS=1 ONLY="$$(printf %03d "$$((10#$(SHARD)))")" plan
