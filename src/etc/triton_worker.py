@@ -2,7 +2,7 @@
 """bench's worker for Triton candidates and for PyTorch's own operators.
 
 Speaks src/gpurun/protocol.h on a SOCK_SEQPACKET socket, as bench-worker does, and
-judges and times as that one does: families of inputs and bounds of facts/ops.md,
+judges and times as that one does: families of inputs and bounds of the ops' definitions,
 guards, poison, the same graph verified, timed and verified again.
 
 usage: triton_worker.py --socket FD
@@ -72,7 +72,7 @@ class Trouble(Exception):
     """Ours."""
 
 
-# --- the generator of facts/ops.md, bit for bit -------------------------------------
+# --- the generator of the ops' definitions, bit for bit -------------------------------------
 
 CHUNK = 1 << 23
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}
@@ -274,7 +274,7 @@ def at(mask):
 
 
 def judge(name, y, r, row, bounds):
-    """T(a, n) of facts/ops.md."""
+    """T(a, n) of the ops' definitions."""
     a, n = bounds
     u = ROUND_OFF[y.dtype]
     flat, bits, want = y.view(-1), y.view(torch.int16).view(-1), r.view(-1)

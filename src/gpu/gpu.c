@@ -12,7 +12,7 @@ static const struct gpu gpus[] = {
 };
 
 /* Least compute capability of a feature; `only` restricts it to one. Source:
- * probes assembled with ptxas 13.0, facts/gpu_model.md A.2. */
+ * probes assembled with ptxas 13.0. */
 static const struct {
 	const char *name;
 	int from, only, also;

@@ -36,7 +36,7 @@ const char *answer_reason(int reason);
 void answer_message(const struct finding *f, struct message *m);
 
 /*
- * A time that physics forbids (facts/ops.md, physical floor) is an error, not a
+ * A time that physics forbids (physical floor) is an error, not a
  * row: the least time possible if the run's median is below it, else 0.
  */
 double answer_impossible(const struct finding *f);

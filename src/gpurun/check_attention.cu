@@ -1,4 +1,4 @@
-// flash_decode, triton_flash_decode (facts/ops.md 1, 17; axes B H HKV S D) and swa_decode (2; axes B H HKV S W D):
+// flash_decode, triton_flash_decode (axes B H HKV S D) and swa_decode (axes B H HKV S W D):
 // q[B,H,D], k[B,HKV,S,D], v[B,HKV,S,D] -> o[B,H,D]. An error row is a head.
 #include <cmath>
 

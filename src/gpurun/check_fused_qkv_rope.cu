@@ -1,4 +1,4 @@
-// fused_qkv_rope (facts/ops.md 15): axes T H HKV D E; x[T,E], w[(H+2HKV)D,E], pos[T], table[8192,D] -> q[T,H,D],
+// fused_qkv_rope: axes T H HKV D E; x[T,E], w[(H+2HKV)D,E], pos[T], table[8192,D] -> q[T,H,D],
 // k[T,HKV,D], v[T,HKV,D]. An error row is a head of a token; each of q, k and v has its own norm.
 #include "gpurun/common.cuh"
 #include "gpurun/cref_fused_qkv_rope.h"

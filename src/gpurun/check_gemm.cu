@@ -1,4 +1,4 @@
-// gemm_fp16, int8_gemm and fp8_gemm (facts/ops.md 3, 4, 5): axes M N K; a[M,K], b[N,K], for the latter two scales sa
+// gemm_fp16, int8_gemm and fp8_gemm: axes M N K; a[M,K], b[N,K], for the latter two scales sa
 // and sb -> c[M,N] in fp16. An error row is a row of c.
 #include <cmath>
 

@@ -1,4 +1,4 @@
-// int4_gemv (facts/ops.md 6): axes M N K G; x[M,K], w[N,K/2] (two values a byte), s[N,K/G] -> y[M,N]. dtype int4 or
+// int4_gemv: axes M N K G; x[M,K], w[N,K/2] (two values a byte), s[N,K/G] -> y[M,N]. dtype int4 or
 // fp4. An error row is a row of y.
 #include "gpurun/common.cuh"
 #include "gpurun/cref_int4_gemv.h"

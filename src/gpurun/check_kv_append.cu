@@ -1,4 +1,4 @@
-// kv_append (facts/ops.md 14): axes T HKV D P; k[T,HKV,D], v[T,HKV,D], slot[T] -> kc, vc[NP,HKV,P,D], written in
+// kv_append: axes T HKV D P; k[T,HKV,D], v[T,HKV,D], slot[T] -> kc, vc[NP,HKV,P,D], written in
 // place; dtype fp8 has a cache of e4m3. The test is exact over the whole cache.
 #include <cmath>
 

@@ -1,4 +1,4 @@
-// mamba_scan (facts/ops.md 12): axes B L D N; u, dt, z[B,L,D], A[D,N], Bm, Cm[B,L,N], Dskip[D], dt_bias[D],
+// mamba_scan: axes B L D N; u, dt, z[B,L,D], A[D,N], Bm, Cm[B,L,N], Dskip[D], dt_bias[D],
 // h0[B,D,N] -> y[B,L,D], h[B,D,N]. y and h have bounds of their own: a row of y is a time step, one of h a channel.
 #include <cmath>
 

@@ -1,4 +1,4 @@
-// moe_scatter (facts/ops.md 13): axes T E K D; x[T,D], ids[T,K] -> y[TK,D], offsets[E+1], pos[T,K]. Exact, but the
+// moe_scatter: axes T E K D; x[T,D], ids[T,K] -> y[TK,D], offsets[E+1], pos[T,K]. Exact, but the
 // order inside an expert is free: pos is held to what it must be, and y to pos.
 #include "gpurun/common.cuh"
 #include "gpurun/cref_moe_scatter.h"

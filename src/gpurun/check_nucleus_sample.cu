@@ -1,4 +1,4 @@
-// nucleus_sample (facts/ops.md 11): axes B V; logits[B,V], rnd[B], top_p[B] -> token[B].
+// nucleus_sample: axes B V; logits[B,V], rnd[B], top_p[B] -> token[B].
 #include <cmath>
 
 #include "gpurun/cref_sampling.h"

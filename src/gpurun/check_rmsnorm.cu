@@ -1,4 +1,4 @@
-// rmsnorm and triton_rmsnorm (facts/ops.md 7, 16): axes T D; x[T,D], w[D] -> y[T,D].
+// rmsnorm and triton_rmsnorm: axes T D; x[T,D], w[D] -> y[T,D].
 #include "gpurun/common.cuh"
 #include "gpurun/cref_rmsnorm.h"
 

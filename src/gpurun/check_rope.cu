@@ -1,4 +1,4 @@
-// rope (facts/ops.md 8): axes T H D; x[T,H,D], pos[T], table[8192,D] -> y[T,H,D].
+// rope: axes T H D; x[T,H,D], pos[T], table[8192,D] -> y[T,H,D].
 #include "gpurun/common.cuh"
 #include "gpurun/cref_rope.h"
 

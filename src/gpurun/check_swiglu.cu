@@ -1,4 +1,4 @@
-// swiglu_act (facts/ops.md 9): axes T I; x[T,2I] (gates, then ups) -> y[T,I].
+// swiglu_act: axes T I; x[T,2I] (gates, then ups) -> y[T,I].
 #include "gpurun/common.cuh"
 #include "gpurun/cref_swiglu.h"
 

@@ -1,4 +1,4 @@
-// topk_sample (facts/ops.md 10): axes B V K; logits[B,V], rnd[B] -> token[B].
+// topk_sample: axes B V K; logits[B,V], rnd[B] -> token[B].
 #include "gpurun/cref_sampling.h"
 #include "gpurun/sampling.cuh"
 

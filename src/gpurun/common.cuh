@@ -1,5 +1,5 @@
 // What the ops' check_<problem>.cu files share: the generator, typed access, fills, and the error tests of
-// facts/ops.md. Implemented in common.cu where it is not a template.
+// the ops' definitions. Implemented in common.cu where it is not a template.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -66,7 +66,7 @@ __host__ __device__ inline bool elem_is_float(Elem e) { return e <= E_E4M3; }
 
 /// The element type of a dtype's tensors where they are all alike (fp32, fp16, bf16).
 __host__ __device__ inline Elem dtype_elem(Dtype d) { return d == FP32 ? E_F32 : d == BF16 ? E_BF16 : E_F16; }
-/// Unit round-off of an output type: facts/ops.md, error test.
+/// Unit round-off of an output type: the ops' definitions, error test.
 __host__ __device__ inline double round_off(Elem e) { return e == E_F16 ? 0x1p-11 : e == E_BF16 ? 0x1p-8 : 0x1p-24; }
 
 /// Element i as double; packed int4 stays bytes (E_U8).
@@ -150,7 +150,7 @@ struct Normal {
   }
 };
 
-// --- the rotary table and positions that rope and fused_qkv_rope share (8, 15 of facts/ops.md) -----------------
+// --- the rotary table and positions that rope and fused_qkv_rope share -----------------
 
 constexpr int64_t kRopePositions = 8192;
 /// table[8192][D]: row p holds D/2 cosines, then D/2 sines, of p * 10000^(-2i/D), made in double.
@@ -158,7 +158,7 @@ void fill_rope_table(float* table, int64_t d, cudaStream_t s);
 
 // --- error tests ----------------------------------------------------------------------------------------------
 
-/// T(a, n) of facts/ops.md: |y - r| <= element_rel * u * |r| + a * u * rms(r over the row) + 2^-24 for every
+/// T(a, n) of the ops' definitions: |y - r| <= element_rel * u * |r| + a * u * rms(r over the row) + 2^-24 for every
 /// element, ||y - r|| <= n * u * ||r|| over the tensor. u is the output type's round-off (round_off()). Ops with a
 /// bound of their own choose a and n so that a * u and n * u are it.
 struct Tolerance {

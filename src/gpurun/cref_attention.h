@@ -1,4 +1,4 @@
-/* cref_attention.h - the decode attention of facts/ops.md 1, 2 in plain C. */
+/* cref_attention.h - the decode attention of the ops' definitions 1, 2 in plain C. */
 #ifndef GPURUN_CREF_ATTENTION_H
 #define GPURUN_CREF_ATTENTION_H
 

@@ -1,4 +1,4 @@
-/* cref_fused_qkv_rope.h - facts/ops.md 15 in plain C. */
+/* cref_fused_qkv_rope.h - the ops' definitions 15 in plain C. */
 #ifndef GPURUN_CREF_FUSED_QKV_ROPE_H
 #define GPURUN_CREF_FUSED_QKV_ROPE_H
 

@@ -1,4 +1,4 @@
-/* cref_gemm.h - the products of facts/ops.md 3, 4, 5 in plain C. */
+/* cref_gemm.h - the products of the ops' definitions 3, 4, 5 in plain C. */
 #ifndef GPURUN_CREF_GEMM_H
 #define GPURUN_CREF_GEMM_H
 

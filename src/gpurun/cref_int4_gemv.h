@@ -1,4 +1,4 @@
-/* cref_int4_gemv.h - the product of facts/ops.md 6 in plain C. */
+/* cref_int4_gemv.h - the product of the ops' definitions 6 in plain C. */
 #ifndef GPURUN_CREF_INT4_GEMV_H
 #define GPURUN_CREF_INT4_GEMV_H
 

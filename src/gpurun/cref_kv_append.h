@@ -1,4 +1,4 @@
-/* cref_kv_append.h - the addresses of facts/ops.md 14 in plain C. */
+/* cref_kv_append.h - the addresses of the ops' definitions 14 in plain C. */
 #ifndef GPURUN_CREF_KV_APPEND_H
 #define GPURUN_CREF_KV_APPEND_H
 

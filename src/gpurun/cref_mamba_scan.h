@@ -1,4 +1,4 @@
-/* cref_mamba_scan.h - the selective scan of facts/ops.md 12 in plain C. */
+/* cref_mamba_scan.h - the selective scan of the ops' definitions 12 in plain C. */
 #ifndef GPURUN_CREF_MAMBA_SCAN_H
 #define GPURUN_CREF_MAMBA_SCAN_H
 

@@ -1,4 +1,4 @@
-/* cref_moe_scatter.h - the offsets of facts/ops.md 13 in plain C. */
+/* cref_moe_scatter.h - the offsets of the ops' definitions 13 in plain C. */
 #ifndef GPURUN_CREF_MOE_SCATTER_H
 #define GPURUN_CREF_MOE_SCATTER_H
 

@@ -1,4 +1,4 @@
-/* cref_rmsnorm.h - the norm of facts/ops.md 7 in plain C. */
+/* cref_rmsnorm.h - the norm of the ops' definitions 7 in plain C. */
 #ifndef GPURUN_CREF_RMSNORM_H
 #define GPURUN_CREF_RMSNORM_H
 

@@ -1,4 +1,4 @@
-/* cref_rope.h - the rotation of facts/ops.md 8 in plain C. */
+/* cref_rope.h - the rotation of the ops' definitions 8 in plain C. */
 #ifndef GPURUN_CREF_ROPE_H
 #define GPURUN_CREF_ROPE_H
 

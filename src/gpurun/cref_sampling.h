@@ -1,5 +1,5 @@
 /*
- * cref_sampling.h - the kept sets and the draw of facts/ops.md 10, 11 in plain
+ * cref_sampling.h - the kept sets and the draw of the ops' definitions 10, 11 in plain
  * C, for one row of V logits (-INFINITY allowed). Sorted order is by logit,
  * descending, then by index. Mass is exp(logit - the largest).
  */

@@ -1,4 +1,4 @@
-/* cref_swiglu.h - the activation of facts/ops.md 9 in plain C. */
+/* cref_swiglu.h - the activation of the ops' definitions 9 in plain C. */
 #ifndef GPURUN_CREF_SWIGLU_H
 #define GPURUN_CREF_SWIGLU_H
 

@@ -1,7 +1,7 @@
 // What the worker must know of an op to run a candidate of it: its buffers, how inputs are made, the fp64
 // reference, the test of an output, and the launcher's C prototype. One file check_<problem>.cu per problem holds
 // the table ops_<problem>[] of its ops; the build collects the files, so a new problem needs no registration.
-// Definitions follow facts/ops.md. Reference kernels are ours and plain; `bench-worker --certify` holds them
+// Definitions follow the ops' definitions. Reference kernels are ours and plain; `bench-worker --certify` holds them
 // against C in double (cref_<problem>.c) at small shapes.
 //
 // CUDA C++17, only the runtime API. Functions that take a stream enqueue on it unless they say that they

@@ -54,7 +54,7 @@ struct run_request {
 	int64_t bytes_read, bytes_written; /* RUN_STREAM */
 };
 
-/* facts/ops.md, judging order. */
+/* the ops' definitions, judging order. */
 enum run_reason {
 	REASON_NONE,
 	RUN_LEFT_STREAM,

@@ -1,4 +1,4 @@
-// What topk_sample and nucleus_sample share (facts/ops.md 10, 11): the kept set of each row in double, random numbers
+// What topk_sample and nucleus_sample share: the kept set of each row in double, random numbers
 // aimed at its edges, and the test of a token by its interval of the cumulative sum.
 #pragma once
 

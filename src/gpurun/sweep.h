@@ -36,7 +36,7 @@ int sweep_run(const struct lab *l, const struct sweep_options *o);
  */
 int noise_run(const struct lab *l, const char *from);
 
-/* PyTorch's operators of facts/ops.md at the same shapes, timed alike: `eager`,
+/* PyTorch's operators of the ops' definitions at the same shapes, timed alike: `eager`,
  * and `compiled` for rmsnorm, rope and swiglu_act; key `peer`. */
 int peers_run(const struct lab *l, int shapes);
 

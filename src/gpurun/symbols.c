@@ -8,7 +8,7 @@
 
 #include "gpurun/host.h"
 
-/* What a launcher may call (facts/ops.md, section 0), less its namesakes. */
+/* What a launcher may call (section 0), less its namesakes. */
 static const char *const callable[] = {
 	"cuTensorMapEncodeTiled", "cudaDeviceGetAttribute", "cudaFuncSetAttribute",
 	"cudaGetDevice",          "cudaGetLastError",       "cudaLaunchKernelExC",

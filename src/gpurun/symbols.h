@@ -10,7 +10,7 @@
 
 /*
  * True if the object at `path` exports the launcher `op` and nothing else but
- * `<op>_workspace`, leaves undefined only what facts/ops.md allows and what the
+ * `<op>_workspace`, leaves undefined only what the ops' definitions allows and what the
  * compiler itself puts there, names no library beyond those, and runs no code
  * of its own when it is loaded. Else `why` (n bytes) says what is wrong, such
  * as "undefined symbol 'cublasCreate_v2'".
