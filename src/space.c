@@ -123,8 +123,7 @@ static void walk_variant(struct walk *w, const struct problem *p, const struct k
 
 	config_bind(p, k, &b);
 	for (config_first(k, values); more; more = config_next(k, values)) {
-		if (config_illegal(p, &b, values) || !config_resources(&b, values, &res) ||
-		    !model_estimate(p->gpu, &res, &e))
+		if (!model_try(p, &b, values, &res, &e))
 			continue;
 		found(w, k, values, NULL);
 		for (int i = 0; faults && i < k->n_faults; i++) {

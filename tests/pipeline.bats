@@ -66,10 +66,10 @@ await() {
 }
 
 @test "a batch is its recipe, run by hand" {
-	taskgen --seed 1 --start 10 -n 10 | plan | simulate | score | reward --scheme standard |
+	taskgen --seed 1 --start 10 -n 10 | plan | simulate | score |
 		cmp - "$BATS_FILE_TMPDIR/ref/batches/batch_001.jsonl"
 	[[ $(<"$BATS_FILE_TMPDIR/ref/batches/.batch_001.cmd") == \
-		"taskgen --seed 1 --start 10 -n 10 | plan | simulate | score | reward --scheme standard" ]]
+		"taskgen --seed 1 --start 10 -n 10 | plan | simulate | score" ]]
 }
 
 @test "the number of jobs, time zone, locale, folder and umask change no byte" {
@@ -282,7 +282,7 @@ await() {
 
 @test "make -n tells the commands and makes nothing" {
 	status 0 build "$D" "${SMALL[@]}" -n
-	grep -q "^taskgen --seed 1 --start 40 -n 5 | plan | simulate | score | reward --scheme standard >$D/batches/batch_004.jsonl" "$out"
+	grep -q "^taskgen --seed 1 --start 40 -n 5 | plan | simulate | score >$D/batches/batch_004.jsonl" "$out"
 	[[ ! -e $D ]]
 }
 
@@ -315,7 +315,7 @@ await() {
 	status 0 make -C "$ROOT" --no-print-directory help
 	local word
 	for word in SEED EPISODES SHARD_SIZE SCENARIO REWARD OPS GPUS OUT JOBS HOSTS HOSTS_BIN \
-		dataset shard validate test check perf asan fuzz model-check deps clean; do
+		dataset shard validate test check perf asan fuzz model-check bench labels sanitize gpu-best gpu-report deps clean; do
 		grep -qw -- "$word" "$out" || fail "help does not name $word"
 	done
 }

@@ -74,13 +74,17 @@ static uint64_t mix_expr(uint64_t h, const struct expr *e)
 static uint64_t mix_rendering(uint64_t h, const struct label *l, enum dtype dtype)
 {
 	static struct buf source;
+	const struct kernel *k = l->kernel;
+	const char *names[KERNEL_MAX_PARAMS];
 	int64_t params[KERNEL_MAX_PARAMS];
 	int line;
 
 	buf_clear(&source);
-	config_preset(l->kernel, params);
-	kernel_render(l->kernel, dtype_name(dtype), params, l->fault, &source, &line);
-	return rng_mix2(h, tokens_hash(source.data, source.len, l->kernel->triton));
+	config_preset(k, params);
+	for (int i = 0; i < k->n_params; i++)
+		names[i] = k->params[i].name;
+	kernel_render(k, dtype_name(dtype), params, l->fault, &source, &line);
+	return rng_mix2(h, tokens_hash(source.data, source.len, k->triton, names, k->n_params));
 }
 
 static void hash_label(struct label *l)
@@ -97,15 +101,19 @@ static void hash_label(struct label *l)
 		}
 	}
 	for (int i = 0; i < k->n_params; i++) {
-		h = rng_mix2(h, hash_str(k->params[i].name));
+		h = rng_mix2(h, (uint64_t)k->params[i].n);
 		for (int v = 0; v < k->params[i].n; v++)
 			h = rng_mix2(h, (uint64_t)k->params[i].value[v]);
 	}
 	for (int i = 0; k->needs[i]; i++)
 		h = rng_mix2(h, hash_str(k->needs[i]));
-	/* Names of an expression are slots, in the order of their first use. */
-	for (int i = 0; i < k->symbols.n; i++)
-		h = rng_mix2(h, hash_str(k->symbols.name[i]));
+	/* Names of an expression are slots, in the order of their first use; what a
+	 * parameter is called is no part of a claim. */
+	for (int i = 0; i < k->symbols.n; i++) {
+		int param = kernel_param_index(k, k->symbols.name[i]);
+
+		h = rng_mix2(h, param >= 0 ? (uint64_t)param : hash_str(k->symbols.name[i]));
+	}
 	if (l->kind == LABEL_VERIFIES || l->kind == LABEL_WRONG) {
 		for (int i = 0; i < k->n_legal; i++)
 			h = mix_expr(h, &k->legal[i]);

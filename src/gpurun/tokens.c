@@ -52,7 +52,21 @@ static const char *comment(const char *p, const char *end, bool python)
 	return NULL;
 }
 
-uint64_t tokens_hash(const char *source, size_t n, bool python)
+/* A name, or what stands for it. */
+static void add_name(struct buf *out, const char *p, size_t n, const char *const *names,
+                     int n_names)
+{
+	for (int i = 0; i < n_names; i++) {
+		if (strlen(names[i]) == n && memcmp(names[i], p, n) == 0) {
+			buf_printf(out, "_%d", i);
+			return;
+		}
+	}
+	buf_add(out, p, n);
+}
+
+uint64_t tokens_hash(const char *source, size_t n, bool python, const char *const *names,
+                     int n_names)
 {
 	static struct buf out;
 	const char *p = source, *end = source + n;
@@ -102,7 +116,14 @@ uint64_t tokens_hash(const char *source, size_t n, bool python)
 		if (line_start && !python && *p == '#')
 			directive = true;
 		line_start = false;
-		buf_char(&out, *p++);
+		q = p;
+		while (q < end && is_name(*q))
+			q++;
+		if (q > p)
+			add_name(&out, p, (size_t)(q - p), names, n_names);
+		else
+			buf_char(&out, *q++);
+		p = q;
 	}
 	return hash_bytes(out.data ? out.data : "", out.len, 0);
 }

@@ -6,7 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of CUDA C++, or of Python, where indentation and the end of a line count. */
-uint64_t tokens_hash(const char *source, size_t n, bool python);
+/* Of CUDA C++, or of Python, where indentation and the end of a line count. The
+ * n_names `names` count by their place in the list: to call one otherwise in both
+ * changes nothing. */
+uint64_t tokens_hash(const char *source, size_t n, bool python, const char *const *names,
+                     int n_names);
 
 #endif

@@ -248,6 +248,12 @@ bool model_estimate(const struct gpu *g, const struct resources *r, struct estim
 	return true;
 }
 
+bool model_try(const struct problem *p, struct binding *b, const int64_t *params,
+               struct resources *r, struct estimate *out)
+{
+	return !config_try(p, b, params, r) && model_estimate(p->gpu, r, out);
+}
+
 double model_floor_us(const struct problem *p)
 {
 	const struct gpu *g = p->gpu;

@@ -53,6 +53,11 @@ int limiter_from_name(const char *name); /* -1 unknown */
  * (config_resources). False when a block cannot be resident at all. */
 bool model_estimate(const struct gpu *g, const struct resources *r, struct estimate *out);
 
+/* config_try and model_estimate in one: false when the configuration cannot
+ * run on the problem's GPU, else its launches and their time. */
+bool model_try(const struct problem *p, struct binding *b, const int64_t *params,
+               struct resources *r, struct estimate *out);
+
 /* Speed of light of compulsory work: bytes at peak bandwidth, operations at
  * the op's pipe's peak; microseconds. The physical floor of a measured row
  * (written bytes up to the L2 size may still be in L2). */

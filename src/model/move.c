@@ -34,7 +34,7 @@ static bool terms_of(const struct problem *p, const struct kernel *k, const int6
 	struct resources r;
 	struct estimate e;
 
-	if (config_try(p, bound(p, k), params, &r) || !model_estimate(p->gpu, &r, &e))
+	if (!model_try(p, bound(p, k), params, &r, &e))
 		return false;
 	*out = e.terms;
 	return true;

@@ -193,8 +193,7 @@ void public_model(const struct public_point *pt, struct public_answer *out)
 			struct resources r;
 			struct estimate e;
 
-			if (config_illegal(&p, &b, params) || !config_resources(&b, params, &r) ||
-			    !model_estimate(p.gpu, &r, &e))
+			if (!model_try(&p, &b, params, &r, &e))
 				continue;
 			if (out->us < 0 || e.us < out->us) {
 				out->us = e.us;

@@ -30,8 +30,7 @@ double env_baseline_ms(const struct problem *p)
 		bug("op %s has no naive variant for %s", p->op->name, impl_name(p->impl));
 	config_bind(p, k, &b);
 	config_preset(k, params);
-	if (config_illegal(p, &b, params) || !config_resources(&b, params, &r) ||
-	    !model_estimate(p->gpu, &r, &e))
+	if (!model_try(p, &b, params, &r, &e))
 		bug("naive variant of %s is illegal for a task", p->op->name);
 	return num_time(e.us / 1000);
 }
@@ -128,8 +127,7 @@ bool env_run(const struct problem *p, uint64_t seed, const struct trial *trial,
 		return true;
 	}
 	config_bind(p, trial->kernel, &b);
-	if (config_illegal(p, &b, trial->params) || !config_resources(&b, trial->params, &res) ||
-	    !model_estimate(p->gpu, &res, &e)) {
+	if (!model_try(p, &b, trial->params, &res, &e)) {
 		m->status = word_name(OUTCOME_LAUNCH_ERROR);
 		m->compile.status = word_name(COMPILED_OK);
 		return false;

@@ -30,8 +30,7 @@ static bool look(struct world *w, const struct config *c, struct sight *out)
 	struct estimate e;
 
 	out->config = *c;
-	if (config_try(&w->problem, &v->binding, c->params, &out->resources) ||
-	    !model_estimate(w->problem.gpu, &out->resources, &e))
+	if (!model_try(&w->problem, &v->binding, c->params, &out->resources, &e))
 		return false;
 	out->terms = e.terms;
 	return true;

@@ -53,9 +53,7 @@ static void physics(const struct op *op)
 							/* naive in full, the others in steps. */
 							if (i && step++ % 5)
 								continue;
-							if (config_illegal(&p, &b, params) ||
-							    !config_resources(&b, params, &r) ||
-							    !model_estimate(p.gpu, &r, &e))
+							if (!model_try(&p, &b, params, &r, &e))
 								continue;
 							legal++;
 							done++;
