@@ -51,6 +51,7 @@ static __device__ __forceinline__ void widen(uint32_t v, uint32_t &lo, uint32_t 
   //! says literal: expected an expression
   lo = (p & 0x80008000u) | (p & 0x7f007f00u) >> 1;
   //! fault e5m2_bits wrong: hi = q;
+  //! shows e5m2_bits: nonfinite
   hi = (q & 0x80008000u) | (q & 0x7f007f00u) >> 1;
 }
 

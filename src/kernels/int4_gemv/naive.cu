@@ -26,6 +26,7 @@ static __global__ void gemv_kernel(const __half* __restrict__ x, const uint8_t* 
   int i = blockIdx.x * kThreads + threadIdx.x;
   if (i >= M * N) return;
   //! fault row_zero wrong when M >= 2: int m = 0, n = i % N;
+  //! shows row_zero: unwritten
   int m = i / N, n = i % N;
   const __half* xr = x + (size_t)m * K;
   const uint8_t* wr = w + (size_t)n * (K / 2);

@@ -33,6 +33,7 @@ append_kernel(const elem* k, const elem* v, const int* slot, cache* kc, cache* v
   const int s = slot[t];
   //! fault skip_left_out wrong:
   //! fault last_head_skipped wrong: if (s < 0 || h == HKV - 1) return;
+  //! shows last_head_skipped: nonfinite
   if (s < 0) return;
   //! fault token_major_page wrong when HKV>1&&P>1&&T>=16: const size_t at = (((size_t)(s / P) * P + s % P) * HKV + h) * D + d;
   //! fault page_stride_of_one_head wrong when HKV>1&&T>=16: const size_t at = ((size_t)(s / P + h) * P + s % P) * D + d;

@@ -10,8 +10,8 @@
 //! says return_in_condition: expected a ")"
 //! says array_of_pointers: no instance of overloaded function "__ldcs" matches the argument list
 //! says head_undeclared: identifier "h" is undefined
-//! legal group<=THREADS
-//! kernel grid=cdiv(T,THREADS/group) block=THREADS regs=44+units*7 read=4*T*HKV*D+4*T write=2*e*T*HKV*D inflight=THREADS/group*min(group*units,HKV*(D/8))*32 ops=T*HKV*(D/8)*(80+fp8*60)+T*group*60 chain=LAT+cdiv(HKV*(D/8),group*units)*(LAT+units*60)
+//! legal per_token<=THREADS
+//! kernel grid=cdiv(T,THREADS/per_token) block=THREADS regs=44+units*7 read=4*T*HKV*D+4*T write=2*e*T*HKV*D inflight=THREADS/per_token*min(per_token*units,HKV*(D/8))*32 ops=T*HKV*(D/8)*(80+fp8*60)+T*per_token*60 chain=LAT+cdiv(HKV*(D/8),per_token*units)*(LAT+units*60)
 //! dtype bf16: using elem = __nv_bfloat16;
 using elem = __half;
 //! dtype bf16: using cache = __nv_bfloat16;
@@ -22,7 +22,7 @@ using packed = uint4;  // eight elements of the cache
 //! param 64 128 256 512
 constexpr int THREADS = 256;
 //! param 16 32 64 128 256
-constexpr int group = 64;  // threads per token
+constexpr int per_token = 64;  // threads per token
 //! param 1 2 4
 constexpr int units = 2;  // vectors of k and of v that a thread has in flight
 
@@ -37,25 +37,25 @@ static __global__ void __launch_bounds__(THREADS)
 append_kernel(const elem* k, const elem* v, const int* slot, cache* kc, cache* vc, int T, int HKV,
               //! dtype fp8: int D, int P, float kscale, float vscale) {
               int D, int P) {
-  //! fault group_division compile: const int t = blockIdx.x * (THREADS \ group) + threadIdx.x / group;
-  const int t = blockIdx.x * (THREADS / group) + threadIdx.x / group;
+  //! fault group_division compile: const int t = blockIdx.x * (THREADS \ per_token) + threadIdx.x / per_token;
+  const int t = blockIdx.x * (THREADS / per_token) + threadIdx.x / per_token;
   if (t >= T) return;
   const int s = __ldg(slot + t);
   //! fault skip_left_out wrong:
   //! fault return_in_condition compile: if (s < 0 return;
   if (s < 0) return;
-  //! fault key_row_of_group wrong when T>THREADS/group: const uint4* kr = (const uint4*)(k + (size_t)(threadIdx.x / group) * HKV * D);
+  //! fault key_row_of_group wrong when T>THREADS/per_token: const uint4* kr = (const uint4*)(k + (size_t)(threadIdx.x / per_token) * HKV * D);
   const uint4* kr = (const uint4*)(k + (size_t)t * HKV * D);
   const uint4* vr = (const uint4*)(v + (size_t)t * HKV * D);
   // element offset of head 0; the next head lies P rows further
   //! fault offset_in_page_left_out wrong when P>1&&T>=16: const size_t page = (size_t)(s / P) * HKV * P * D;
   const size_t page = ((size_t)(s / P) * HKV * P + s % P) * D;
   const int per_head = D / 8, total = HKV * per_head;
-  for (int i0 = threadIdx.x % group; i0 < total; i0 += group * units) {
+  for (int i0 = threadIdx.x % per_token; i0 < total; i0 += per_token * units) {
     uint4 a[units], b[units];
 #pragma unroll
     for (int j = 0; j < units; ++j) {
-      const int i = i0 + j * group;
+      const int i = i0 + j * per_token;
       if (i >= total) break;
       a[j] = __ldcs(kr + i);
       //! fault array_of_pointers compile: b[j] = __ldcs(&vr + i);
@@ -63,7 +63,7 @@ append_kernel(const elem* k, const elem* v, const int* slot, cache* kc, cache* v
     }
 #pragma unroll
     for (int j = 0; j < units; ++j) {
-      const int i = i0 + j * group;
+      const int i = i0 + j * per_token;
       //! fault head_tail_skipped wrong when D!=pow2(D): if (i >= total || i % per_head >= 1 << (31 - __clz(per_head))) continue;
       if (i >= total) break;
       //! fault head_stride_one_row wrong when HKV>1&&P>1: const size_t at = page + (size_t)(i / per_head) * D + i % per_head * 8;
@@ -81,8 +81,8 @@ extern "C" cudaError_t kv_append(const elem* k, const elem* v, const int* slot, 
                                  //! dtype fp8: int D, int P, float kscale, float vscale, void* workspace,
                                  int D, int P, void* workspace,
                                  size_t workspace_bytes, cudaStream_t stream) {
-  if (D % 16 != 0 || group > THREADS) return cudaErrorNotSupported;
-  const int per_block = THREADS / group;
+  if (D % 16 != 0 || per_token > THREADS) return cudaErrorNotSupported;
+  const int per_block = THREADS / per_token;
   append_kernel<<<(T + per_block - 1) / per_block, THREADS, 0, stream>>>(
       //! dtype fp8: k, v, slot, kc, vc, T, HKV, D, P, kscale, vscale);
       k, v, slot, kc, vc, T, HKV, D, P);

@@ -44,6 +44,7 @@ append_kernel(const elem* k, const elem* v, const int* slot, cache* kc, cache* v
     const unsigned i = first + j * THREADS;
     s[j] = -1;
     //! fault vector_tail_dropped wrong when T*HKV*(D/8)%THREADS!=0: if (first - threadIdx.x + (j + 1) * THREADS > total) continue;
+    //! shows vector_tail_dropped: nonfinite
     if (i >= total) continue;
     const uint4* pk = (const uint4*)k + i;
     //! fault value_from_key wrong: const uint4* pv = (const uint4*)k + i;

@@ -100,6 +100,7 @@ static __global__ void __launch_bounds__(THREADS)
     stage(i + STAGES - 1);
     const Tile<N> &t = ring[i % STAGES];
 //! fault short_last wrong when L%TILE!=0: int steps = i < tiles - 1 ? TILE : L % TILE - 1;
+//! shows short_last: unwritten
     int steps = min(TILE, L - i * TILE);
     for (int l = 0; l < steps; ++l) {
       float delta = softplus((float)t.dt[l][threadIdx.x] + bias), x = (float)t.u[l][threadIdx.x];

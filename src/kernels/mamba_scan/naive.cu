@@ -34,6 +34,7 @@ static __global__ void scan_kernel(const elem *u, const elem *dt, const elem *z,
     float v = (float)dt[at] + bias, x = (float)u[at], gate = (float)z[at];
 //! fault log_name compile: float delta = v > 20.f ? v : logp1f(__expf(v)), o = skip * x;
 //! fault no_softplus wrong: float delta = v, o = skip * x;
+//! shows no_softplus: nonfinite
 //! fault plain_skip wrong: float delta = v > 20.f ? v : log1pf(__expf(v)), o = skip;
     float delta = v > 20.f ? v : log1pf(__expf(v)), o = skip * x;
     for (int n = 0; n < N; ++n) {

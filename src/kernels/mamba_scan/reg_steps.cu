@@ -83,6 +83,7 @@ static __global__ void __launch_bounds__(THREADS)
 #pragma unroll
     for (int t = 0; t < STEPS; ++t) {
 //! fault batch_tail wrong when STEPS>1&&L%STEPS!=0: if (l + STEPS > L) break;
+//! shows batch_tail: unwritten
       if (l + t >= L) break;
       float bv[N], cv[N];
 //! fault bc_swapped wrong: load_states<N>(bv, Cm + (row + l + t) * N);
@@ -94,6 +95,7 @@ static __global__ void __launch_bounds__(THREADS)
       for (int c = 0; c < CHANNELS; ++c) {
         float v = (float)now.dt[t].v[c] + bias[c], x = (float)now.u[t].v[c], gate = (float)now.z[t].v[c];
 //! fault no_softplus wrong: float delta = v, o = skip[c] * x, dx = delta * x;
+//! shows no_softplus: nonfinite
         float delta = v > 20.f ? v : log1pf(__expf(v)), o = skip[c] * x, dx = delta * x;
 #pragma unroll
         for (int n = 0; n < N; ++n) {

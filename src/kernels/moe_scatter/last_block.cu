@@ -87,6 +87,7 @@ static __global__ __launch_bounds__(kWarps * 32) void copy_kernel(const elem* __
   if (lane == 0) {
     place = atomicAdd(&s->cursor[ids[i]], 1);
     //! fault pos_column wrong when K >= 2: pos[i - i % K + K - 1] = place;
+    //! shows pos_column: unwritten
     pos[i] = place;
   }
   place = __shfl_sync(0xffffffffu, place, 0);
@@ -94,6 +95,7 @@ static __global__ __launch_bounds__(kWarps * 32) void copy_kernel(const elem* __
   const uint4* from = reinterpret_cast<const uint4*>(x + (size_t)(i / K) * D);
   uint4* to = reinterpret_cast<uint4*>(y + (size_t)place * D);
   //! fault unit_bytes wrong: int units = D / 16;
+  //! shows unit_bytes: unwritten
   int units = D / 8;
   for (int u0 = lane; u0 < units; u0 += 32 * kUnroll) {
     uint4 v[kUnroll];

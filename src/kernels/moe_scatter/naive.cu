@@ -45,6 +45,7 @@ static __global__ void copy_kernel(const elem* __restrict__ x, const int* __rest
   if (threadIdx.x == 0) {
     place = atomicAdd(&cursor[ids[i]], 1);
     //! fault pos_shared wrong when K >= 2: pos[i / K * K] = place;
+    //! shows pos_shared: unwritten
     pos[i] = place;
   }
   __syncthreads();
@@ -52,6 +53,7 @@ static __global__ void copy_kernel(const elem* __restrict__ x, const int* __rest
   const elem* from = x + (size_t)(i / K) * D;
   elem* to = y + (size_t)place * D;
   //! fault half_row wrong: for (int d = threadIdx.x; d < D / 2; d += kThreads) to[d] = from[d];
+  //! shows half_row: unwritten
   //! fault const_copy compile: for (int d = threadIdx.x; d < D; d += kThreads) from[d] = to[d];
   for (int d = threadIdx.x; d < D; d += kThreads) to[d] = from[d];
 }

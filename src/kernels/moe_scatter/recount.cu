@@ -38,6 +38,7 @@ static __global__ __launch_bounds__(kThreads) void scatter_kernel(const elem* __
     //! fault atomic_args compile: atomicAdd(&total[e], 1, i);
     atomicAdd(&total[e], 1);
     //! fault not_before wrong when T * K > kItems && kItems >= K:
+    //! shows not_before: unwritten
     if (i < begin) atomicAdd(&next[e], 1);
   }
   __syncthreads();
@@ -67,6 +68,7 @@ static __global__ __launch_bounds__(kThreads) void scatter_kernel(const elem* __
   }
   __syncthreads();
   //! fault last_unit wrong: int lane = threadIdx.x % 32, units = (D - 1) / 8;
+  //! shows last_unit: unwritten
   int lane = threadIdx.x % 32, units = D / 8;
   for (int j = threadIdx.x / 32; j < n; j += kThreads / 32) {
     //! fault row_index wrong when K >= 2 && T >= 2: const uint4* from = reinterpret_cast<const uint4*>(x + (size_t)((begin + j) % (TK / K)) * D);

@@ -34,6 +34,7 @@ static __global__ __launch_bounds__(kSortThreads) void sort_kernel(const int* __
   __syncthreads();
 #pragma unroll 4
   //! fault tail_ids wrong when T * K % kSortThreads != 0: for (int i = threadIdx.x; i < TK / kSortThreads * kSortThreads; i += kSortThreads) atomicAdd(&next[ids[i]], 1);
+  //! shows tail_ids: unwritten
   for (int i = threadIdx.x; i < TK; i += kSortThreads) atomicAdd(&next[ids[i]], 1);
   __syncthreads();
   if (threadIdx.x < 32) {
@@ -50,6 +51,7 @@ static __global__ __launch_bounds__(kSortThreads) void sort_kernel(const int* __
       carry += __shfl_sync(0xffffffffu, sum, 31);
     }
     //! fault end_offset wrong: if (lane == 0) offsets[E - 1] = carry;
+    //! shows end_offset: unwritten
     if (lane == 0) offsets[E] = carry;
   }
   __syncthreads();
@@ -71,6 +73,7 @@ static __global__ __launch_bounds__(kThreads) void copy_kernel(const elem* __res
       //! fault vector_load compile: if (u0 + kLanes * u < units) v[u] = __ldg(from, u0 + kLanes * u);
       if (u0 + kLanes * u < units) v[u] = __ldg(from + u0 + kLanes * u);
     //! fault copies wrong when K >= 2: for (int k = 0; k < K - 1; ++k) {
+    //! shows copies: unwritten
     for (int k = 0; k < K; ++k) {
       //! fault unit_name compile: uint4* to = reinterpret_cast<uint4*>(y) + (size_t)__ldg(pos + (size_t)t * K + k) * unit;
       uint4* to = reinterpret_cast<uint4*>(y + (size_t)__ldg(pos + (size_t)t * K + k) * D);

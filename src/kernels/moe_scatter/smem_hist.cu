@@ -30,6 +30,7 @@ static __global__ __launch_bounds__(512) void count_kernel(const int* __restrict
   for (int e = threadIdx.x; e < E; e += 512) hist[e] = 0;
   __syncthreads();
   //! fault tail_block wrong when T * K % 2048 != 0: int begin = blockIdx.x * kCountItems, end = min(TK / kCountItems * kCountItems, begin + kCountItems);
+  //! shows tail_block: unwritten
   int begin = blockIdx.x * kCountItems, end = min(TK, begin + kCountItems);
   for (int i = begin + threadIdx.x; i < end; i += 512) atomicAdd(&hist[ids[i]], 1);
   __syncthreads();
@@ -51,6 +52,7 @@ static __global__ __launch_bounds__(512) void scan_kernel(const int* counts, int
   __syncthreads();
   int before = 0;
   //! fault carry_range wrong when E > 32 && T * K >= 512: for (int w = 1; w < e / 32; ++w) before += warps[w];
+  //! shows carry_range: unwritten
   for (int w = 0; w < e / 32; ++w) before += warps[w];
   sum += before;
   if (e < E) {
@@ -77,6 +79,7 @@ static __global__ __launch_bounds__(kThreads) void copy_kernel(const elem* __res
     //! fault missing_bracket compile: place[j] = base[ids[begin + j] + rank[j];
     place[j] = base[ids[begin + j]] + rank[j];
     //! fault local_index wrong when T * K > kItems: pos[j] = place[j];
+    //! shows local_index: unwritten
     pos[begin + j] = place[j];
   }
   __syncthreads();

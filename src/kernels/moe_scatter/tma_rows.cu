@@ -117,6 +117,7 @@ static __global__ __launch_bounds__(32) void copy_kernel(const elem* __restrict_
     for (int k = lane; k < K; k += 32) {
       if (k >= 32) place = __ldg(pos + (size_t)t * K + k);
       //! fault piece_start wrong when 2 * D > kPiece: uint8_t* to = reinterpret_cast<uint8_t*>(y + (size_t)place * D);
+      //! shows piece_start: unwritten
       uint8_t* to = reinterpret_cast<uint8_t*>(y + (size_t)place * D) + at;
       asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;"
                    ::"l"(to), "r"(smem_u32(ring + slot * kPiece)), "r"(bytes) : "memory");

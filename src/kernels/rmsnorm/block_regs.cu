@@ -95,6 +95,7 @@ rmsnorm_kernel(const elem* x, const elem* w, elem* y, int D, float eps) {
   for (int j = 0; j < vecs; ++j) {
     int i = threadIdx.x + j * THREADS;
     //! fault last_step_dropped wrong when D%(THREADS*8)!=0: if (i - (int)threadIdx.x + THREADS > n) break;
+    //! shows last_step_dropped: unwritten
     if (i >= n) break;
     uint4 r = scaled(v[j], EARLY_WEIGHT ? g[j] : __ldg(wr + i), inv);
     if constexpr (stream_hint) __stcs(yr + i, r);

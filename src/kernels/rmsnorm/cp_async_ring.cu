@@ -86,6 +86,7 @@ rmsnorm_kernel(const elem* x, const elem* w, elem* y, int T, int D, float eps) {
     //! fault undeclared_step compile: fetch_row(ring + (size_t)ahead * n, x, row + (STAGES - 1) * step, T, n);
     fetch_row(ring + (size_t)ahead * n, x, row + (STAGES - 1) * gridDim.x, T, n);
     //! fault output_of_block wrong when T>2048: uint4* yr = (uint4*)y + (size_t)blockIdx.x * n;
+    //! shows output_of_block: unwritten
     uint4* yr = (uint4*)y + (size_t)row * n;
     for (int i = threadIdx.x; i < n; i += THREADS) {
       uint4 v = buf[i], g = __ldg(wr + i), out;

@@ -36,6 +36,7 @@ rmsnorm_kernel(const elem* x, const elem* w, elem* y, int D, float eps) {
   for (int i = 0; i < THREADS / 32; ++i) total += part[i];
   //! fault sum_for_mean wrong: float inv = rsqrtf(total + eps);
   //! fault eps_left_out wrong: float inv = rsqrtf(total / D);
+  //! shows eps_left_out: nonfinite
   float inv = rsqrtf(total / D + eps);
   for (int i = threadIdx.x; i < D; i += THREADS) {
     //! fault weight_by_thread wrong when D>THREADS: yr[i] = (elem)((float)xr[i] * inv * (float)w[threadIdx.x]);

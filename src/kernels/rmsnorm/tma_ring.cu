@@ -103,10 +103,12 @@ rmsnorm_kernel(const elem* x, const elem* w, elem* y, int T, int D, float eps) {
     for (int i = 0; i < THREADS / 32; ++i) total += part[odd][i];
     odd ^= 1;
     //! fault eps_left_out wrong: const float inv = rsqrtf(total / D);
+    //! shows eps_left_out: nonfinite
     //! fault half_mean wrong: const float inv = rsqrtf(total / (D / 2) + eps);
     const float inv = rsqrtf(total / D + eps);
     uint4* yr = (uint4*)(y + (size_t)row * D);
     //! fault tail_vectors_unwritten wrong when D%(THREADS*8)!=0: for (int i = threadIdx.x; i + THREADS - (int)threadIdx.x <= n; i += THREADS) {
+    //! shows tail_vectors_unwritten: unwritten
     for (int i = threadIdx.x; i < n; i += THREADS) {
       //! fault load_misspelt compile: uint4 v = buf[i], g = __lgd(wr + i), out;
       uint4 v = buf[i], g = __ldg(wr + i), out;

@@ -72,6 +72,7 @@ rmsnorm_kernel(const elem* x, const elem* w, elem* y, int T, int D, float eps) {
     for (int o = LANES / 2; o > 0; o /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, o);
     //! fault mean_of_capacity wrong when D*16<LANES*vecs*8*15: const float inv = rsqrtf(sum / (LANES * vecs * 8) + eps);
     //! fault eps_outside wrong: const float inv = rsqrtf(sum / D) + eps;
+    //! shows eps_outside: nonfinite
     const float inv = rsqrtf(sum / D + eps);
     //! fault rows_guard_gone compile: if (t >= T)) continue;
     if (t >= T) continue;
@@ -98,6 +99,7 @@ extern "C" cudaError_t rmsnorm(const elem* x, const elem* w, elem* y, int T, int
                                size_t workspace_bytes, cudaStream_t stream) {
   if (D % 8 != 0 || D > LANES * vecs * 8 || ROWS * vecs > 32) return cudaErrorNotSupported;
   //! fault grid_rounded_down wrong when T%(WARPS*32/LANES*ROWS)!=0&&T>WARPS*32/LANES*ROWS: const int grid = T / (groups * ROWS);
+  //! shows grid_rounded_down: unwritten
   const int grid = (T + groups * ROWS - 1) / (groups * ROWS);
   rmsnorm_kernel<<<grid, WARPS * 32, 0, stream>>>(x, w, y, T, D, eps);
   return cudaGetLastError();

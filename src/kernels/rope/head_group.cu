@@ -35,12 +35,14 @@ rope_kernel(const elem* x, const int* pos, const float* table, elem* y, unsigned
   const unsigned col = item % per_head * 8, rest = item / per_head;
   const unsigned t = token_minor ? rest % T : rest / groups;
   //! fault group_not_scaled wrong when cdiv(H,heads)+heads-1<H: const unsigned h0 = token_minor ? rest / T : rest % groups;
+  //! shows group_not_scaled: unwritten
   const unsigned h0 = (token_minor ? rest / T : rest % groups) * heads;
   const size_t base = ((size_t)t * H + h0) * D + col;
   uint4 lo[heads], hi[heads];
 #pragma unroll
   for (int j = 0; j < heads; ++j) {
     //! fault whole_groups_only wrong when H%heads!=0: if (h0 + heads > H) break;
+    //! shows whole_groups_only: unwritten
     if (h0 + j >= H) break;
     lo[j] = __ldcs((const uint4*)(x + base + (size_t)j * D));
     //! fault unbalanced_cast compile: hi[j] = __ldcs((const uint4*)(x + base + (size_t)j * D + D / 2);

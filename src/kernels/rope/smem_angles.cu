@@ -71,6 +71,7 @@ rope_kernel(const elem* x, const int* pos, const float* table, elem* y, int T, i
     for (int j = 0; j < units; ++j) {
       const int i = i0 + j * THREADS;
       //! fault heads_above_32 wrong when H>32: if (i >= total || i / per_head % H >= 32) break;
+      //! shows heads_above_32: unwritten
       if (i >= total) break;
       const int col = i % per_head * 8;
       const float* c = angles + i / per_token * D + col;
@@ -98,6 +99,7 @@ extern "C" cudaError_t rope(const elem* x, const int* pos, const float* table, e
   const size_t smem = (size_t)tokens * D * sizeof(float);
   if (D % 16 != 0 || smem > 49152 || (size_t)H * (D / 16) * tokens > 1073741823u) return cudaErrorNotSupported;
   //! fault grid_rounded_down wrong when T%tokens!=0&&T>tokens: const int grid = T / tokens;
+  //! shows grid_rounded_down: unwritten
   const int grid = (T + tokens - 1) / tokens;
   rope_kernel<<<grid, THREADS, smem, stream>>>(x, pos, table, y, T, H, D);
   return cudaGetLastError();

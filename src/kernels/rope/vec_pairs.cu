@@ -52,6 +52,7 @@ rope_kernel(const elem* x, const int* pos, const float* table, elem* y, unsigned
 #pragma unroll
   for (int j = 0; j < units; ++j) {
     //! fault unit_guard_short wrong when T*H*(D/16)%THREADS!=0: if (first - threadIdx.x + (j + 1) * THREADS > total) break;
+    //! shows unit_guard_short: unwritten
     if (first + j * THREADS >= total) break;
     float c[8], s[8];
 #pragma unroll

@@ -83,6 +83,7 @@ static __global__ void __launch_bounds__(THREADS) swiglu_kernel(const elem* x, e
 extern "C" cudaError_t swiglu_act(const elem* x, elem* y, int T, int I, void* workspace, size_t workspace_bytes,
                                   cudaStream_t stream) {
   //! fault whole_blocks_only wrong when T*(I/8)%THREADS!=0&&T*(I/8)>THREADS: const size_t total = (size_t)T * (I / 8) / THREADS * THREADS;
+  //! shows whole_blocks_only: unwritten
   const size_t total = (size_t)T * (I / 8);
   if (I % 8 != 0 || total > 4294967295u) return cudaErrorNotSupported;
   int dev = 0, sms = 0;

@@ -19,6 +19,7 @@ def swiglu_kernel(x, y, total, I, BLOCK: tl.constexpr):
     base = tl.program_id(0).to(tl.int64) * BLOCK
     lane = tl.arange(0, BLOCK)
     #! fault tail_block_skipped wrong when T*I%BLOCK!=0: mask = (base + lane < total) & (base + BLOCK <= total)
+    #! shows tail_block_skipped: unwritten
     mask = base + lane < total
     # the only 64-bit division is one per program; within the block 32 bits do
     col = (base % I).to(tl.int32) + lane

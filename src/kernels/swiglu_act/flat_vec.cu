@@ -35,6 +35,7 @@ static __global__ void __launch_bounds__(THREADS) swiglu_kernel(const elem* x, e
   for (int j = 0; j < vecs; ++j) {
     const unsigned i = first + j * THREADS;
     //! fault tail_block_skipped wrong when T*(I/8)%(THREADS*vecs)!=0: if (blockIdx.x * (THREADS * vecs) + THREADS * vecs > total) break;
+    //! shows tail_block_skipped: unwritten
     if (i >= total) break;
     //! fault row_pitch wrong when T>=2: const uint4* p = xv + (size_t)(i / n) * n + i % n;
     const uint4* p = xv + (size_t)(i / n) * 2 * n + i % n;

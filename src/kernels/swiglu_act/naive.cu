@@ -28,6 +28,7 @@ static __global__ void __launch_bounds__(THREADS) swiglu_kernel(const elem* x, e
   //! fault sigmoid_alone wrong: y[i] = (elem)(1.f / (1.f + __expf(-g)) * u);
   //! fault exponent_sign wrong: y[i] = (elem)(g / (1.f + __expf(g)) * u);
   //! fault exp_ratio wrong: y[i] = (elem)(g * __expf(g) / (1.f + __expf(g)) * u);
+  //! shows exp_ratio: nonfinite
   //! fault exponential_name compile: y[i] = (elem)(g / (1.f + fexp(-g)) * u);
   y[i] = (elem)(g / (1.f + __expf(-g)) * u);
 }

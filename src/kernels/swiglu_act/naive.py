@@ -24,6 +24,7 @@ def swiglu_kernel(x, y, total, I, BLOCK: tl.constexpr):
     #! fault up_shifted wrong: u = tl.load(x + at + I - 8, mask=mask, other=0.0).to(tl.float32)
     u = tl.load(x + at + I, mask=mask, other=0.0).to(tl.float32)
     #! fault exp_ratio wrong: out = g * tl.exp(g) / (1.0 + tl.exp(g)) * u
+    #! shows exp_ratio: nonfinite
     #! fault sigmoid_alone wrong: out = 1.0 / (1.0 + tl.exp(-g)) * u
     out = g / (1.0 + tl.exp(-g)) * u
     tl.store(y + i, out.to(y.dtype.element_ty), mask=mask)

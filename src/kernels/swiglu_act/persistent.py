@@ -25,6 +25,7 @@ def swiglu_kernel(x, y, count, I, tiles, BLOCK: tl.constexpr, STAGES: tl.constex
     for k in tl.range(tl.program_id(0), count, tl.num_programs(0), num_stages=STAGES):
         row = (k // tiles).to(tl.int64)
         #! fault tile_not_scaled wrong when I>BLOCK+cdiv(I,BLOCK): cols = k % tiles + tl.arange(0, BLOCK)
+        #! shows tile_not_scaled: unwritten
         cols = (k % tiles) * BLOCK + tl.arange(0, BLOCK)
         mask = cols < I
         #! fault equals_twice compile: gate = = x + row * 2 * I + cols

@@ -68,6 +68,7 @@ extern "C" cudaError_t swiglu_act(const elem* x, elem* y, int T, int I, void* wo
                                   cudaStream_t stream) {
   const int n = I / 8;
   //! fault tiles_rounded_down wrong when I/8%(THREADS*vecs)!=0&&I/8>THREADS*vecs: const int tiles = n / (THREADS * vecs);
+  //! shows tiles_rounded_down: unwritten
   const int tiles = (n + THREADS * vecs - 1) / (THREADS * vecs);
   //! fault tile_limit_undeclared compile: if (I % 8 != 0 || (size_t)T * tiles > max_blocks) return cudaErrorNotSupported;
   if (I % 8 != 0 || (size_t)T * tiles > 2147483647u) return cudaErrorNotSupported;

@@ -23,6 +23,7 @@ def swiglu_kernel(x, y, I, tiles, BLOCK: tl.constexpr, STREAM: tl.constexpr):
     #! fault tile_parenthesis compile: cols = (pid % tiles * BLOCK + tl.arange(0, BLOCK)
     cols = (pid % tiles) * BLOCK + tl.arange(0, BLOCK)
     #! fault mask_short wrong: mask = cols < I - 8
+    #! shows mask_short: unwritten
     mask = cols < I
     #! fault row_pitch wrong when T>=2: gate = x + row * I + cols
     gate = x + row * 2 * I + cols

@@ -184,6 +184,7 @@ extern "C" cudaError_t topk_sample(const float *logits, const float *rnd, int *t
   cudaError_t e = cudaFuncSetAttribute(sample_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)smem);
   if (e != cudaSuccess) return e;
 //! fault shape_swap wrong when B>=2: sample_kernel<<<1, THREADS, smem, stream>>>(logits, rnd, token, V, K);
+//! shows shape_swap: unwritten
   sample_kernel<<<B, THREADS, smem, stream>>>(logits, rnd, token, V, K);
   return cudaGetLastError();
 }

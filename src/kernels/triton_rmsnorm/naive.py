@@ -26,6 +26,7 @@ def rmsnorm_kernel(x, w, y, D, eps, BLOCK: tl.constexpr):
         total += v * v
     #! fault sum_for_mean wrong: inv = tl.rsqrt(tl.sum(total, axis=0) + eps)
     #! fault eps_left_out wrong: inv = tl.rsqrt(tl.sum(total, axis=0) / D)
+    #! shows eps_left_out: nonfinite
     inv = tl.rsqrt(tl.sum(total, axis=0) / D + eps)
     for start in range(0, D, BLOCK):
         cols = start + tl.arange(0, BLOCK)

@@ -26,6 +26,7 @@ def rmsnorm_kernel(x, w, y, T, D, eps, BLOCK: tl.constexpr, STAGES: tl.constexpr
     #! fault loop_colon compile: for row in tl.range(tl.program_id(0), T, tl.num_programs(0), num_stages=STAGES)
     for row in tl.range(tl.program_id(0), T, tl.num_programs(0), num_stages=STAGES):
         #! fault same_row wrong when T>2048: at = tl.program_id(0).to(tl.int64) * D + cols
+        #! shows same_row: unwritten
         #! fault member_arrow compile: at = row->to(tl.int64) * D + cols
         at = row.to(tl.int64) * D + cols
         v = tl.load(x + at, mask=mask, other=0.0).to(tl.float32)

@@ -40,6 +40,7 @@ def launch(x, w, y, T, D, eps, workspace, workspace_bytes):
     if ROWS * block > 65536:
         return 801  # not supported
     #! fault grid_rounded_down wrong when T%ROWS!=0&&T>ROWS: grid = (T // ROWS,)
+    #! shows grid_rounded_down: unwritten
     #! fault keyword_as_name compile: lambda = (triton.cdiv(T, ROWS),)
     grid = (triton.cdiv(T, ROWS),)
     rmsnorm_kernel[grid](x, w, y, T, D, eps, ROWS=ROWS, BLOCK=block, num_warps=WARPS)

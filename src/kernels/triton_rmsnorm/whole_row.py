@@ -23,6 +23,7 @@ def rmsnorm_kernel(x, w, y, D, eps, BLOCK: tl.constexpr,
     row = tl.program_id(0).to(tl.int64)
     cols = tl.arange(0, BLOCK)
     #! fault mask_short wrong: mask = cols < BLOCK // 2
+    #! shows mask_short: unwritten
     #! fault assignment_in_call compile: mask = (cols = D)
     mask = cols < D
     if STREAM:

@@ -29,8 +29,10 @@ def rmsnorm_kernel(x, w, y, D, eps, BLOCK: tl.constexpr, STAGES: tl.constexpr):
         cols = start + tl.arange(0, BLOCK)
         v = tl.load(xr + cols, mask=cols < D, other=0.0, eviction_policy="evict_last").to(tl.float32)
         #! fault sum_without_square wrong: total += v
+        #! shows sum_without_square: nonfinite
         total += v * v
     #! fault eps_outside wrong: inv = tl.rsqrt(tl.sum(total, axis=0) / D) + eps
+    #! shows eps_outside: nonfinite
     #! fault division_typo compile: inv = tl.rsqrt(tl.sum(total, axis=0) /D + eps))
     inv = tl.rsqrt(tl.sum(total, axis=0) / D + eps)
     for start in tl.range(0, D, BLOCK, num_stages=STAGES):
