@@ -16,7 +16,7 @@ export LC_ALL := C
 ifeq ($(origin CC),default)
 CC := gcc
 endif
-CFLAGS ?= -O2
+CFLAGS ?= -O3
 WERROR ?= -Werror
 BUILD ?= build
 BIN ?= bin
@@ -136,7 +136,7 @@ $(call objects_of,swarm) $(BUILD)/obj/plan.o $(BUILD)/obj/simulate.o: | $(BUILD)
 
 # --- bench and its worker, which is not of `programs`: nvcc takes minutes ---------
 
-.PHONY: bench labels gpu-report
+.PHONY: bench labels sanitize gpu-best gpu-report
 # The worker is built where nvcc is; elsewhere a program of its name says so.
 bench: $(BIN)/bench $(BIN)/bench-worker
 
@@ -150,8 +150,18 @@ MEASURED := data/measured
 # Proves what changed since the committed labels; needs an H200.
 labels: bench
 	@BIN='$(abspath $(BIN))' src/etc/labels.sh $(MEASURED)/labels_h200.jsonl
+# Every variant under compute-sanitizer: memcheck, and racecheck where it can see.
+sanitize: bench
+	@for t in memcheck racecheck; do BIN='$(abspath $(BIN))' src/etc/sanitize.sh $(MEASURED)/labels_h200.jsonl $$t; done
+# Measures anew, on one machine, the fastest that is known and PyTorch's operators.
+gpu-best: bench
+	@mkdir -p $(BUILD)/best
+	@BIN='$(abspath $(BIN))' src/etc/best.sh top $(wildcard $(MEASURED)/h200_best.jsonl $(MEASURED)/h200_sweep.jsonl) >$(BUILD)/best/top
+	@$(BIN)/bench --candidates $(BUILD)/best/top >$(BUILD)/best/h200_best.jsonl
+	@$(BIN)/bench --peers >$(BUILD)/best/h200_peers.jsonl
+	@mv $(BUILD)/best/h200_best.jsonl $(BUILD)/best/h200_peers.jsonl $(MEASURED)
 gpu-report:
-	@src/etc/gpu_report.sh $(MEASURED)/h200_best.jsonl $(MEASURED)/h200_peers.jsonl
+	@src/etc/gpu_report.sh $(MEASURED)/h200_peers.jsonl $(MEASURED)/h200_best.jsonl $(MEASURED)/h200_sweep.jsonl
 
 ifeq ($(origin NVCC),undefined)
 NVCC := $(firstword $(wildcard $(addsuffix /nvcc,$(subst :, ,$(PATH)) /usr/local/cuda/bin)))
@@ -243,8 +253,10 @@ $(BUILD)/cjson_loop: $(BUILD)/obj/etc/cjson_loop.o
 	$(link)
 
 ifneq ($(MODEL_CHECK),)
-model-check: $(BUILD)/model_check
+# Against public figures, then against our own measurements.
+model-check: $(BUILD)/model_check programs
 	@$<
+	@BIN='$(abspath $(BIN))' src/etc/model_error.sh $(wildcard $(MEASURED)/h200_best.jsonl $(MEASURED)/h200_sweep.jsonl)
 $(BUILD)/model_check: $(BUILD)/obj/$(patsubst src/%,%,$(MODEL_CHECK:.c=.o)) $(call archives_of,$(LAYERS))
 	$(link)
 else
@@ -274,6 +286,8 @@ help:
 #: make            build the programs into bin/ (and bin/NAME alone)
 #: make bench      bin/bench, and bin/bench-worker where nvcc is
 #: make labels     prove on an H200 what the kernel files claim, as far as it changed
+#: make sanitize   every variant under compute-sanitizer, on a GPU
+#: make gpu-best   measure the fastest known configurations beside PyTorch's operators
 #: make gpu-report the README's table of measured kernels, from data/measured
 #: make dataset    build the data set into data/
 #: make shard SHARD=7           (or data/batches/batch_007.jsonl) one batch alone
@@ -284,9 +298,9 @@ help:
 #: make asan, make test-asan    programs, tests under ASAN and UBSAN
 #: make fuzz SECONDS=300 SEED=1 structure-aware fuzzing of the row reader
 #: make perf       rows/s, MB/s and memory of each program against jq and cJSON
-#: make model-check             the latency model against published figures
+#: make model-check             the latency model against published figures and our own
 #: make deps       install what is missing (Debian; done by itself when needed)
 #: make clean      remove what make made
 #:
-#: CC=gcc|clang CFLAGS=-O2 WERROR=-Werror   the compiler
+#: CC=gcc|clang CFLAGS=-O3 WERROR=-Werror   the compiler
 #: BUILD=build BIN=bin V=1                  where things are built; show commands

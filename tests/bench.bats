@@ -348,6 +348,6 @@ undefined symbol 'cublasGemmEx'" ]] || fail "$(jq -r .provenance.note "$out")"
 	status 0 answers --noise --from "$BATS_TEST_TMPDIR/sweep"
 	jq -e -s 'map(.process) | unique == [1, 2, 3, 4, 5]' "$out"
 	jq -e -s 'map(.gap_ms) | unique == [0, 50, 1000]' "$out"
-	status 0 "$ROOT/src/etc/gpu_report.sh" "$BATS_TEST_TMPDIR/sweep"
+	status 0 "$ROOT/src/etc/gpu_report.sh" /dev/null "$BATS_TEST_TMPDIR/sweep"
 	grep -q '^| rmsnorm | ' "$out"
 }

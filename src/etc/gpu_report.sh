@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# gpu_report.sh SWEEP [PEERS]: the README's table, from committed measurements: per
+# gpu_report.sh PEERS MEASURED…: the README's table, from committed measurements: per
 # op and class of shapes the naive kernel, the best of ours, PyTorch and the limit,
 # in microseconds, with the ratios' geometric mean and worst case.
 set -euo pipefail
-sweep=$1 peers=${2-/dev/null}
-[[ -s $sweep ]] || { echo "gpu_report.sh: no measurements in '$sweep'" >&2; exit 1; }
-[[ -e $peers ]] || peers=/dev/null
+peers=$1
+shift
+for f; do
+	[[ -s $f ]] || { echo "gpu_report.sh: no measurements in '$f'" >&2; exit 1; }
+done
 
 jq -n -r --slurpfile peers "$peers" '
 	# Compulsory bytes, from what the row itself says.
@@ -37,6 +39,6 @@ jq -n -r --slurpfile peers "$peers" '
 	| "| op | bytes | shapes | naive, µs | ours, µs | PyTorch, µs | stream, µs | naive / ours | PyTorch / ours | stream / ours | fastest variants |",
 	  "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |",
 	  (.[] | "| \(.op)\(if .impl == "triton" and .op == "swiglu_act" then " (Triton)" else "" end) | \(.class) | \(.n) | \(.naive | us) | \(.best | us) | \(.torch | us) | \(.stream | us) | \(.faster) | \(.lib) | \(.limit) | \(.variants) |")
-' "$sweep"
+' "$@"
 jq -n -r '[inputs | select(.status == "ok") | .provenance] | .[0] as $p
-	| "\n\($p.gpu), driver \($p.driver), CUDA \($p.cuda), nvcc \($p.nvcc); \(length) timings, \(map(.date[:10]) | unique | join(", ")). Times are geometric means over the shapes of a class; a ratio'"'"'s worst case stands in brackets."' "$sweep"
+	| "\n\($p.gpu), driver \($p.driver), CUDA \($p.cuda), nvcc \($p.nvcc); \(length) timings, \(map(.date[:10]) | unique | join(", ")). Times are geometric means over the shapes of a class; a ratio'"'"'s worst case stands in brackets."' "$@"

@@ -56,27 +56,34 @@ timed bash -o pipefail -c "taskgen -n $rows | plan | simulate | score | reward"
 line 'the chain, a pipe' "$rows" "$(bytes "$d/out")"
 rm -f "$d/taskgen" "$d/plan" "$d/simulate" "$d/score" "$d/reward" "$d/space" "$d/out"
 
-# compare EPISODES: the build, jq and cJSON over the same rows.
+# compare EPISODES PAIRS: the build, jq and cJSON over the same rows, one after
+# another and all again; the medians of the ratios, as the machine is not ours alone.
 compare() {
-	local set=$d/set build jq_wall
-	timed make --no-print-directory -f pipeline.mk BIN="$BIN" OUT="$set" EPISODES="$1" JOBS="$JOBS"
-	build=$wall
-	line "make dataset EPISODES=$1" "$1" "$(bytes "$set/episodes.jsonl")"
-	to=/dev/null
-	timed jq -c . "$set/episodes.jsonl"
-	jq_wall=$wall
-	line "jq -c . episodes.jsonl >/dev/null" "$1" "$(bytes "$set/episodes.jsonl")"
-	timed "$BUILD/cjson_loop" <"$set/episodes.jsonl"
-	line "a bare cJSON loop over it" "$1" "$(bytes "$set/episodes.jsonl")"
-	to=$d/out
-	awk -v b="$build" -v j="$jq_wall" -v c="$wall" 'BEGIN {
-		printf "# the build takes %.2f of the time of jq, %.2f of that of the cJSON loop\n", b / j, b / c }'
-	took=$build
+	local set=$d/set build jq_wall i
+	: >"$d/ratios"
+	for ((i = 0; i < $2; i++)); do
+		rm -rf "$set"
+		timed make --no-print-directory -f pipeline.mk BIN="$BIN" OUT="$set" EPISODES="$1" JOBS="$JOBS"
+		build=$wall
+		((i)) || line "make dataset EPISODES=$1" "$1" "$(bytes "$set/episodes.jsonl")"
+		to=/dev/null
+		timed jq -c . "$set/episodes.jsonl"
+		jq_wall=$wall
+		((i)) || line "jq -c . episodes.jsonl >/dev/null" "$1" "$(bytes "$set/episodes.jsonl")"
+		timed "$BUILD/cjson_loop" <"$set/episodes.jsonl"
+		((i)) || line "a bare cJSON loop over it" "$1" "$(bytes "$set/episodes.jsonl")"
+		to=$d/out
+		echo "$build $jq_wall $wall" >>"$d/ratios"
+	done
 	rm -rf "$set"
+	took=$(sort -n "$d/ratios" | awk '{ t[NR] = $1 } END { print t[int((NR + 1) / 2)] }')
+	printf '# the build takes %s of the time of jq, %s of that of the cJSON loop (medians of %d)\n' \
+		"$(awk '{ print $1 / $2 }' "$d/ratios" | sort -n | awk '{ r[NR] = $1 } END { printf "%.2f", r[int((NR + 1) / 2)] }')" \
+		"$(awk '{ print $1 / $3 }' "$d/ratios" | sort -n | awk '{ r[NR] = $1 } END { printf "%.2f", r[int((NR + 1) / 2)] }')" "$2"
 }
-compare 2400
+compare 2400 "${PAIRS:-5}"
 if ((${SCALE:-1} > 1)); then
 	one=$took
-	compare $((2400 * SCALE))
+	compare $((2400 * SCALE)) 1
 	awk -v a="$one" -v b="$took" -v s="$SCALE" 'BEGIN { printf "# %d times the episodes take %.1f times as long\n", s, b / a }'
 fi
