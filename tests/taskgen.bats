@@ -50,6 +50,13 @@ setup() {
 	[[ $(taskgen -n 60 --ops rope,gemm_fp16 --gpus a100,h200 | jq -r '"\(.op) \(.gpu)"' | sort -u | tr '\n' ' ') == 'gemm_fp16 h200 rope a100 ' ]]
 }
 
+@test "a GPU asked for alone gets every op but those that it is reserved for" {
+	[[ $(taskgen -n 34 --gpus h200 | jq -r .gpu | sort -u) == h200 ]]
+	cmp <(taskgen -n 34 --gpus h200 | jq -r .op | sort -u) \
+		<(comm -23 <(taskgen -n 17 | jq -r .op | sort -u) \
+			<(taskgen --split holdout -n 512 | jq -r 'select(.gpu == "h200" and .holdout != "shape") | .op' | sort -u))
+}
+
 @test "what cannot be is a usage error" {
 	status 2 taskgen --ops warp
 	said "taskgen: --ops: unknown op 'warp'"

@@ -21,32 +21,39 @@ static bool listed(const char *list, const char *name)
 	return false;
 }
 
+/* Every GPU is reserved for the op. */
+static bool starved(const struct catalog *c, const struct op *op)
+{
+	for (int i = 0; i < c->n_gpus; i++) {
+		if (holdout_pair(op, c->gpus[i]) == HOLDOUT_NONE)
+			return false;
+	}
+	return true;
+}
+
 void catalog_open(struct catalog *c, const char *ops, const char *gpus)
 {
-	int n;
+	int n, n_gpus;
 	const struct op *const *all = op_list(&n);
 	const struct gpu *g;
 
 	c->n_ops = c->n_gpus = 0;
-	for (int i = 0; i < n; i++) {
-		if (listed(ops, all[i]->name))
-			c->ops[c->n_ops++] = all[i];
-	}
-	g = gpu_list(&n);
-	for (int i = 0; i < n; i++) {
+	g = gpu_list(&n_gpus);
+	for (int i = 0; i < n_gpus; i++) {
 		if (listed(gpus, g[i].name))
 			c->gpus[c->n_gpus++] = &g[i];
+	}
+	for (int i = 0; i < n; i++) {
+		/* Whoever asks for a GPU alone gets the ops that are trained on it. */
+		if (listed(ops, all[i]->name) && (ops || !starved(c, all[i])))
+			c->ops[c->n_ops++] = all[i];
 	}
 }
 
 const char *catalog_starved(const struct catalog *c)
 {
 	for (int i = 0; i < c->n_ops; i++) {
-		int open = 0;
-
-		for (int j = 0; j < c->n_gpus; j++)
-			open += holdout_pair(c->ops[i], c->gpus[j]) == HOLDOUT_NONE;
-		if (!open)
+		if (starved(c, c->ops[i]))
 			return c->ops[i]->name;
 	}
 	return NULL;

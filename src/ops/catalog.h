@@ -21,7 +21,8 @@ struct catalog {
 };
 
 /* All ops and GPUs, or those of the comma-separated lists (NULL: all; names
- * must be known). */
+ * must be known). Without a list of ops those are left out for which all these
+ * GPUs are reserved. */
 void catalog_open(struct catalog *c, const char *ops, const char *gpus);
 /* NULL if every op has an unreserved GPU, else the op that has none. */
 const char *catalog_starved(const struct catalog *c);
