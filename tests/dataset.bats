@@ -50,3 +50,9 @@ setup_file() {
 	none grep -nE '\{\{|\}\}|\| null|NaN|null %' <(sed '1,/^---$/d' "$SET/README.md")
 	grep -q "$(jq .episodes "$SET/stats.json") episodes" "$SET/README.md"
 }
+
+@test "the README's table of the default build is what figures.jq prints" {
+	jq -r -f "$ROOT/src/etc/figures.jq" "$SET/stats.json" >"$BATS_TEST_TMPDIR/table"
+	(($(wc -l <"$BATS_TEST_TMPDIR/table") > 10))
+	none grep -vxF -f "$ROOT/README.md" "$BATS_TEST_TMPDIR/table"
+}
