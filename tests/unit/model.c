@@ -81,6 +81,46 @@ static void physics(const struct op *op)
 	check(!none, "%s: naive serves every shape on every GPU", op->name);
 }
 
+/* The model counts a persistent block's chain once per tile that it walks: a chain
+ * that contains the walk itself would count it twice (an rmsnorm came out 2650
+ * times too slow). Twice the rows make twice the tiles and no longer chain. */
+static void chains(const struct op *op)
+{
+	for (int impl = 0; impl < IMPL_COUNT; impl++) {
+		int n;
+		const struct kernel *const *list = kernel_list(op->name, impl == IMPL_TRITON, &n);
+
+		for (int i = 0; i < n; i++) {
+			struct problem p = { .op = op,
+				             .impl = (enum impl)impl,
+				             .gpu = gpu_find("h200"),
+				             .dtype = op->dtypes[0] };
+			int64_t params[KERNEL_MAX_PARAMS];
+			struct resources r[2];
+			bool walks = false, same = true;
+
+			for (int l = 0; l < list[i]->n_launches; l++)
+				walks |= list[i]->launches[l].cost[COST_TILES].n > 0;
+			if (!walks)
+				continue;
+			config_preset(list[i], params);
+			memcpy(p.shape, op->shapes[0], sizeof p.shape);
+			p.shape[0] = 1 << 16;
+			for (int k = 0; k < 2; k++, p.shape[0] *= 2) {
+				struct binding b;
+
+				config_bind(&p, list[i], &b);
+				same &= config_resources(&b, params, &r[k]);
+			}
+			for (int l = 0; same && l < r[0].n; l++)
+				same = list[i]->launches[l].cost[COST_TILES].n == 0 ||
+				       (r[0].launch[l].chain == r[1].launch[l].chain &&
+				        r[0].launch[l].tiles < r[1].launch[l].tiles);
+			check(same, "%s: the chain is that of one tile", list[i]->path);
+		}
+	}
+}
+
 static struct launch stream(double bytes, int64_t inflight)
 {
 	int64_t b = (int64_t)bytes;
@@ -195,8 +235,10 @@ int main(void)
 	const struct op *const *ops = op_list(&n);
 
 	structure();
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < n; i++) {
 		physics(ops[i]);
+		chains(ops[i]);
+	}
 	public();
 	return check_done();
 }

@@ -10,7 +10,7 @@ constexpr int BX = 16;  // columns of c per block
 //! param 4 8 16
 constexpr int BY = 8;   // rows of c per block
 
-//! kernel grid=cdiv(M,BY)*cdiv(N,BX) block=BX*BY smem=0 regs=40 read=K*(cdiv(N,BX)*M+cdiv(M,BY)*N) once=K*(M+N) write=2*M*N inflight=(BX+BY)*32 ops=M*N*K*(arch>=90?9:30) chain=cdiv(K,32)*LAT+K*(arch>=90?20:50)
+//! kernel grid=cdiv(M,BY)*cdiv(N,BX) block=BX*BY smem=0 regs=40 read=K*(cdiv(N,BX)*M+cdiv(M,BY)*N) once=K*(M+N) write=2*M*N inflight=(BX+BY)*32 ops=M*N*K*((arch>=90?9:30)+14*BX/5) chain=cdiv(K,32)*LAT+K*(arch>=90?20:50)
 static __global__ void __launch_bounds__(BX * BY) gemm_kernel(const __nv_fp8_e4m3 *a, const __nv_fp8_e4m3 *b,
                                                               const float *sa, const float *sb, __half *c,
                                                               int M, int N, int K) {

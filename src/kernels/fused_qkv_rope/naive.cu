@@ -13,7 +13,7 @@ using elem = __half;
 //! param 64 128 256 512
 constexpr int kThreads = 128;
 
-//! kernel grid=cdiv(T*(H+2*HKV)*(D/2),kThreads) block=kThreads regs=40 read=T*(H+2*HKV)*D*E*2+T*(H+2*HKV)*D/32*E once=2*E*(T+(H+2*HKV)*D)+4*D*min(T,8192) write=2*T*(H+2*HKV)*D inflight=kThreads*12 ops=T*(H+2*HKV)*(D/2)*E*8 chain=E/16*LAT+E/4*60+2*LATL2
+//! kernel grid=cdiv(T*(H+2*HKV)*(D/2),kThreads) block=kThreads regs=40 read=T*(H+2*HKV)*D*E*2+T*(H+2*HKV)*D/32*E once=2*E*(T+(H+2*HKV)*D)+4*D*min(T,8192) write=2*T*(H+2*HKV)*D inflight=kThreads*12 ops=T*(H+2*HKV)*(D/2)*E*180 chain=E/16*LAT+E/4*60+2*LATL2
 static __global__ void qkv_kernel(const elem* __restrict__ x, const elem* __restrict__ w, const int* __restrict__ pos,
                                   const float* __restrict__ table, elem* __restrict__ q, elem* __restrict__ k,
                                   elem* __restrict__ v, int T, int H, int HKV, int D, int E) {

@@ -20,7 +20,7 @@ static __device__ __forceinline__ float decode(unsigned q) {
   return (float)((int)q - 8);
 }
 
-//! kernel grid=cdiv(M*N,kThreads) block=kThreads regs=40 read=M*N*(K/2+K/16+K/G*2) once=N*K/2+N*(K/G)*2+M*K*2 write=2*M*N inflight=kThreads*8 ops=7*M*N*K chain=K/64*LAT+K/8*80
+//! kernel grid=cdiv(M*N,kThreads) block=kThreads regs=40 read=M*N*(K/2+K/16+K/G*2) once=N*K/2+N*(K/G)*2+M*K*2 write=2*M*N inflight=kThreads*8 ops=27*M*N*K chain=K/64*LAT+K/8*80
 static __global__ void gemv_kernel(const __half* __restrict__ x, const uint8_t* __restrict__ w,
                                    const __half* __restrict__ s, __half* __restrict__ y, int M, int N, int K, int G) {
   int i = blockIdx.x * kThreads + threadIdx.x;

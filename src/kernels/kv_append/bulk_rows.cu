@@ -14,7 +14,7 @@
 //! dtypes fp16 bf16
 //! needs tma
 //! legal HKV*D<=65536
-//! kernel grid=min(cdiv(T,WARPS),SMS*blocks_per_sm) block=WARPS*32 smem=WARPS*STAGES*HKV*D*4+cdiv(WARPS*STAGES*8,128)*128 regs=56 read=4*T*HKV*D+4*T write=4*T*HKV*D inflight=WARPS*(STAGES-1)*HKV*D*4 ops=T*32*(60+cdiv(HKV,32)*40) chain=2*LAT+cdiv(T,SMS*blocks_per_sm*WARPS)*(LATL2+cdiv(HKV,32)*160+120) tiles=cdiv(T,WARPS)
+//! kernel grid=min(cdiv(T,WARPS),SMS*blocks_per_sm) block=WARPS*32 smem=WARPS*STAGES*HKV*D*4+cdiv(WARPS*STAGES*8,128)*128 regs=56 read=4*T*HKV*D+4*T write=4*T*HKV*D inflight=WARPS*(STAGES-1)*HKV*D*4 ops=T*32*(60+cdiv(HKV,32)*40) chain=LATL2+cdiv(HKV,32)*160+120 tiles=cdiv(T,WARPS)
 //! dtype bf16: using elem = __nv_bfloat16;
 using elem = __half;
 //! param 1 2 4 8

@@ -11,7 +11,7 @@
 //! says arrow_on_object: operator -> or ->* applied to "Token" instead of to a pointer type
 //! says break_value: expected a ";"
 //! legal HKV*(D/8)<=THREADS*units
-//! kernel grid=min(T,SMS*blocks_per_sm) block=THREADS regs=28+units*17 read=4*T*HKV*D+4*T write=2*e*T*HKV*D inflight=min(THREADS*units,HKV*(D/8))*32 ops=T*HKV*(D/8)*(60+fp8*60)+T*THREADS*50 chain=LAT+cdiv(T,SMS*blocks_per_sm)*(LAT+units*50) tiles=T
+//! kernel grid=min(T,SMS*blocks_per_sm) block=THREADS regs=28+units*17 read=4*T*HKV*D+4*T write=2*e*T*HKV*D inflight=min(THREADS*units,HKV*(D/8))*32 ops=T*HKV*(D/8)*(60+fp8*60)+T*THREADS*50 chain=LAT+units*50 tiles=T
 //! dtype bf16: using elem = __nv_bfloat16;
 using elem = __half;
 //! dtype bf16: using cache = __nv_bfloat16;

@@ -84,7 +84,7 @@ static __global__ __launch_bounds__(256) void place_kernel(const int* __restrict
   if (i < TK) pos[i] = take(s->cursor, ids[i]);
 }
 
-//! kernel grid=min(SMS*kPerSm,T*cdiv(2*D,kPiece)) block=32 smem=kStages*(kPiece+8) regs=32 read=2*T*D+4*T*K*cdiv(2*D,kPiece) once=2*T*D+4*T*K write=2*T*K*D inflight=(kStages-1)*kPiece ops=T*cdiv(2*D,kPiece)*32*(60+20*cdiv(K,32)) chain=LAT+LATL2+cdiv(T*cdiv(2*D,kPiece),min(SMS*kPerSm,T*cdiv(2*D,kPiece)))*(LAT/kStages+kPiece/64+K*4+120)+LATL2 tiles=T*cdiv(2*D,kPiece)
+//! kernel grid=min(SMS*kPerSm,T*cdiv(2*D,kPiece)) block=32 smem=kStages*(kPiece+8) regs=32 read=2*T*D+4*T*K*cdiv(2*D,kPiece) once=2*T*D+4*T*K write=2*T*K*D inflight=(kStages-1)*kPiece ops=T*cdiv(2*D,kPiece)*32*(60+20*cdiv(K,32)) chain=LAT/kStages+kPiece/64+K*4+120 tiles=T*cdiv(2*D,kPiece)
 static __global__ __launch_bounds__(32) void copy_kernel(const elem* __restrict__ x, const int* __restrict__ pos,
                                                          elem* __restrict__ y, int T, int K, int D) {
   extern __shared__ __align__(128) uint8_t ring[];  // kStages pieces, then a barrier for each

@@ -12,7 +12,7 @@
 //! says kernel_misnamed: identifier "cudaFuncAttributeMaxDynamicSharedMemory" is undefined
 //! needs cp_async
 //! legal T>=1
-//! kernel grid=min(T,SMS*blocks_per_sm) block=THREADS smem=STAGES*D*e+THREADS/32*8 regs=40 read=2*e*T*D once=e*(T+1)*D write=e*T*D inflight=(STAGES-1)*D*e ops=T*D*8+T*THREADS*90 sfu=T*THREADS chain=LAT+cdiv(T,SMS*blocks_per_sm)*(cdiv(D,THREADS*8)*110+5*25+90+LATL2) tiles=T
+//! kernel grid=min(T,SMS*blocks_per_sm) block=THREADS smem=STAGES*D*e+THREADS/32*8 regs=40 read=2*e*T*D once=e*(T+1)*D write=e*T*D inflight=(STAGES-1)*D*e ops=T*D*8+T*THREADS*90 sfu=T*THREADS chain=cdiv(D,THREADS*8)*110+5*25+90+LATL2 tiles=T
 //! dtype bf16: using elem = __nv_bfloat16;
 using elem = __half;
 //! dtype bf16: using elem2 = __nv_bfloat162;

@@ -12,7 +12,7 @@
 //! says load_misspelt: identifier "__lgd" is undefined
 //! needs tma
 //! legal T>=1
-//! kernel grid=min(T,SMS*blocks_per_sm) block=THREADS smem=STAGES*D*e+cdiv(STAGES*8+THREADS/32*8,128)*128 regs=32 read=2*e*T*D once=e*(T+1)*D write=e*T*D inflight=(STAGES-1)*D*e ops=T*D*7+T*THREADS*100 sfu=T*THREADS chain=LAT+cdiv(T,SMS*blocks_per_sm)*(cdiv(D,THREADS*8)*110+5*25+120+LATL2) tiles=T
+//! kernel grid=min(T,SMS*blocks_per_sm) block=THREADS smem=STAGES*D*e+cdiv(STAGES*8+THREADS/32*8,128)*128 regs=32 read=2*e*T*D once=e*(T+1)*D write=e*T*D inflight=(STAGES-1)*D*e ops=T*D*7+T*THREADS*100 sfu=T*THREADS chain=cdiv(D,THREADS*8)*110+5*25+120+LATL2 tiles=T
 //! dtype bf16: using elem = __nv_bfloat16;
 using elem = __half;
 //! dtype bf16: using elem2 = __nv_bfloat162;

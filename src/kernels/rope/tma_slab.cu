@@ -12,7 +12,7 @@
 //! says template_without_count: no instance of function template "bulk_wait_read" matches the argument list
 //! needs tma
 //! legal H*D<=100000
-//! kernel grid=min(T,SMS*blocks_per_sm) block=THREADS smem=STAGES*(H*D*e+D*4)+128 regs=32 read=e*T*H*D+T*D*4 once=e*T*H*D+4*D*min(T,8192)+4*T write=e*T*H*D inflight=(STAGES-1)*H*D*e ops=T*H*(D/16)*110+T*THREADS*40 chain=2*LAT+cdiv(T,SMS*blocks_per_sm)*(cdiv(H*(D/16),THREADS)*170+140) tiles=T
+//! kernel grid=min(T,SMS*blocks_per_sm) block=THREADS smem=STAGES*(H*D*e+D*4)+128 regs=32 read=e*T*H*D+T*D*4 once=e*T*H*D+4*D*min(T,8192)+4*T write=e*T*H*D inflight=(STAGES-1)*H*D*e ops=T*H*(D/16)*110+T*THREADS*40 chain=cdiv(H*(D/16),THREADS)*170+140 tiles=T
 //! dtype bf16: using elem = __nv_bfloat16;
 using elem = __half;
 //! dtype bf16: using elem2 = __nv_bfloat162;

@@ -11,7 +11,7 @@
 //! says fetch_arity: too few arguments in function call
 //! says row_state_undeclared: identifier "stride" is undefined
 //! needs cp_async
-//! kernel grid=min(cdiv(T*(I/8),THREADS),SMS*blocks_per_sm) block=THREADS smem=STAGES*THREADS*32 regs=32 read=2*e*T*I write=e*T*I inflight=(STAGES-1)*THREADS*16*e ops=T*(I/8)*190 sfu=T*I*2 chain=LAT+cdiv(T*(I/8),SMS*blocks_per_sm*THREADS)*300 tiles=cdiv(T*(I/8),THREADS)
+//! kernel grid=min(cdiv(T*(I/8),THREADS),SMS*blocks_per_sm) block=THREADS smem=STAGES*THREADS*32 regs=32 read=2*e*T*I write=e*T*I inflight=(STAGES-1)*THREADS*16*e ops=T*(I/8)*190 sfu=T*I*2 chain=300 tiles=cdiv(T*(I/8),THREADS)
 //! dtype bf16: using elem = __nv_bfloat16;
 using elem = __half;
 //! dtype bf16: using elem2 = __nv_bfloat162;

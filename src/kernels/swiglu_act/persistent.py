@@ -8,7 +8,7 @@ import triton.language as tl
 #! says range_bracket: SyntaxError
 #! says equals_twice: SyntaxError
 #! says power_symbol: SyntaxError
-#! kernel grid=min(T*cdiv(I,BLOCK),SMS*PER_SM) block=WARPS*32 smem=(STAGES>1?(STAGES-1)*BLOCK*2*e:0) regs=min(255,40+BLOCK/(WARPS*32)*2) read=2*e*T*I write=e*T*I inflight=min(BLOCK,I)*2*e*max(1,STAGES-1) ops=T*cdiv(I,BLOCK)*BLOCK*24 sfu=T*cdiv(I,BLOCK)*BLOCK*2 chain=LAT+cdiv(T*cdiv(I,BLOCK),SMS*PER_SM)*((STAGES>1?0:LAT)+BLOCK/(WARPS*32)*28+120) tiles=T*cdiv(I,BLOCK)
+#! kernel grid=min(T*cdiv(I,BLOCK),SMS*PER_SM) block=WARPS*32 smem=(STAGES>1?(STAGES-1)*BLOCK*2*e:0) regs=min(255,40+BLOCK/(WARPS*32)*2) read=2*e*T*I write=e*T*I inflight=min(BLOCK,I)*2*e*max(1,STAGES-1) ops=T*cdiv(I,BLOCK)*BLOCK*24 sfu=T*cdiv(I,BLOCK)*BLOCK*2 chain=(STAGES>1?0:LAT)+BLOCK/(WARPS*32)*28+120 tiles=T*cdiv(I,BLOCK)
 #! param 512 1024 2048 4096
 BLOCK = 2048
 #! param 2 4 8

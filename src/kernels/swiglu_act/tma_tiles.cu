@@ -11,7 +11,7 @@
 //! says ring_from_bytes: a value of type "uint8_t *" (aka "unsigned char *") cannot be used to initialize an entity of type "Stage *"
 //! says stage_by_value: no suitable conversion function from "Stage" to "Stage *" exists
 //! needs tma
-//! kernel grid=min(T*cdiv(I,TILE),SMS*blocks_per_sm) block=THREADS smem=STAGES*TILE*2*e+128 regs=32 read=2*e*T*I write=e*T*I inflight=(STAGES-1)*min(TILE,I)*2*e ops=T*(I/8)*140+T*cdiv(I,TILE)*THREADS*60 sfu=T*I*2 chain=LAT+cdiv(T*cdiv(I,TILE),SMS*blocks_per_sm)*(cdiv(min(TILE,I),THREADS*8)*220+140) tiles=T*cdiv(I,TILE)
+//! kernel grid=min(T*cdiv(I,TILE),SMS*blocks_per_sm) block=THREADS smem=STAGES*TILE*2*e+128 regs=32 read=2*e*T*I write=e*T*I inflight=(STAGES-1)*min(TILE,I)*2*e ops=T*(I/8)*140+T*cdiv(I,TILE)*THREADS*60 sfu=T*I*2 chain=cdiv(min(TILE,I),THREADS*8)*220+140 tiles=T*cdiv(I,TILE)
 //! dtype bf16: using elem = __nv_bfloat16;
 using elem = __half;
 //! dtype bf16: using elem2 = __nv_bfloat162;

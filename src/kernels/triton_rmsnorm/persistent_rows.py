@@ -9,7 +9,7 @@ import triton.language as tl
 #! says member_arrow: SyntaxError
 #! says call_target: SyntaxError
 #! legal pow2(D)<=WARPS*32*64
-#! kernel grid=min(T,SMS*PER_SM) block=WARPS*32 smem=WARPS*4+(STAGES>1?(STAGES-1)*pow2(D)*e:0) regs=min(255,36+pow2(D)/(WARPS*32)*2) read=e*T*D+min(T,SMS*PER_SM)*e*D once=e*(T+1)*D write=e*T*D inflight=D*e*max(1,STAGES-1) ops=T*pow2(D)*6+T*WARPS*32*70 sfu=T*WARPS*32 chain=LAT+cdiv(T,SMS*PER_SM)*((STAGES>1?0:LAT)+pow2(D)/(WARPS*32)*8+5*25+100) tiles=T
+#! kernel grid=min(T,SMS*PER_SM) block=WARPS*32 smem=WARPS*4+(STAGES>1?(STAGES-1)*pow2(D)*e:0) regs=min(255,36+pow2(D)/(WARPS*32)*2) read=e*T*D+min(T,SMS*PER_SM)*e*D once=e*(T+1)*D write=e*T*D inflight=D*e*max(1,STAGES-1) ops=T*pow2(D)*6+T*WARPS*32*70 sfu=T*WARPS*32 chain=(STAGES>1?0:LAT)+pow2(D)/(WARPS*32)*8+5*25+100 tiles=T
 #! param 2 4 8 16
 WARPS = 8
 #! param 1 2 4 8
