@@ -3,6 +3,8 @@
 load helper
 
 setup_file() {
+	# The last test counts what those before it have done.
+	export BATS_NO_PARALLELIZE_WITHIN_FILE=true
 	stage reward 120 >"$BATS_FILE_TMPDIR/good"
 	taskgen --split holdout -n 40 >"$BATS_FILE_TMPDIR/holdout"
 }
