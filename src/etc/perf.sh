@@ -56,11 +56,16 @@ timed bash -o pipefail -c "taskgen -n $rows | plan | simulate | score | reward"
 line 'the chain, a pipe' "$rows" "$(bytes "$d/out")"
 rm -f "$d/taskgen" "$d/plan" "$d/simulate" "$d/score" "$d/reward" "$d/space" "$d/out"
 
+# median EXPRESSION: over the lines `build jq cjson` of the runs, in seconds.
+median() {
+	awk "{ print $1 }" "$d/runs" | sort -n | awk '{ r[NR] = $1 } END { print r[int((NR + 1) / 2)] }'
+}
+
 # compare EPISODES PAIRS: the build, jq and cJSON over the same rows, one after
 # another and all again; the medians of the ratios, as the machine is not ours alone.
 compare() {
 	local set=$d/set build jq_wall i
-	: >"$d/ratios"
+	: >"$d/runs"
 	for ((i = 0; i < $2; i++)); do
 		rm -rf "$set"
 		timed make --no-print-directory -f pipeline.mk BIN="$BIN" OUT="$set" EPISODES="$1" JOBS="$JOBS"
@@ -73,13 +78,14 @@ compare() {
 		timed "$BUILD/cjson_loop" <"$set/episodes.jsonl"
 		((i)) || line "a bare cJSON loop over it" "$1" "$(bytes "$set/episodes.jsonl")"
 		to=$d/out
-		echo "$build $jq_wall $wall" >>"$d/ratios"
+		echo "$build $jq_wall $wall" >>"$d/runs"
 	done
 	rm -rf "$set"
-	took=$(sort -n "$d/ratios" | awk '{ t[NR] = $1 } END { print t[int((NR + 1) / 2)] }')
-	printf '# the build takes %s of the time of jq, %s of that of the cJSON loop (medians of %d)\n' \
-		"$(awk '{ print $1 / $2 }' "$d/ratios" | sort -n | awk '{ r[NR] = $1 } END { printf "%.2f", r[int((NR + 1) / 2)] }')" \
-		"$(awk '{ print $1 / $3 }' "$d/ratios" | sort -n | awk '{ r[NR] = $1 } END { printf "%.2f", r[int((NR + 1) / 2)] }')" "$2"
+	# shellcheck disable=SC2016 # awk's fields
+	took=$(median '$1')
+	# shellcheck disable=SC2016
+	printf '# the build takes %.2f of the time of jq, %.2f of that of the cJSON loop (medians of %d)\n' \
+		"$(median '$1 / $2')" "$(median '$1 / $3')" "$2"
 }
 compare 2400 "${PAIRS:-5}"
 if ((${SCALE:-1} > 1)); then

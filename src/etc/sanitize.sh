@@ -26,8 +26,10 @@ END
 chmod +x "$tmp/worker"
 bench -q --candidates --verify-only --worker "$tmp/worker" --deadline 120 "$tmp/candidates" >"$tmp/rows"
 jq -r 'select(.status != "ok") | "\(.op)/\(.variant) as \(.dtype): \(.status) \(.provenance.note)"' "$tmp/rows" >"$tmp/found"
+logs=("$tmp"/log.*)
+[[ -e ${logs[0]} ]] || { echo "sanitize.sh: $tool has left no log" >&2; exit 3; }
 # The header and a summary of nothing are no finding.
-cat "$tmp"/log.* | grep -vE '^=+ (COMPUTE-SANITIZER|(ERROR|RACECHECK) SUMMARY: 0 .*)?$' >>"$tmp/found" || true
+cat "${logs[@]}" | grep -vE '^=+ (COMPUTE-SANITIZER|(ERROR|RACECHECK) SUMMARY: 0 .*)?$' >>"$tmp/found" || true
 head -n 100 "$tmp/found"
 printf '%s: %d candidates under %s, %s\n' "${0##*/}" "$(wc -l <"$tmp/rows")" "$tool" \
 	"$([[ -s $tmp/found ]] && echo 'not clean' || echo clean)" >&2

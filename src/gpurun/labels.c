@@ -62,11 +62,20 @@ static const struct plan_limit large = { 1.2e9, 1.5e11 }, small = { 1.2e8, 2e10 
 
 /* --- what a label rests on ----------------------------------------------------- */
 
-static uint64_t mix_expr(uint64_t h, const struct expr *e)
+/* A name counts by itself, not by its slot, which expressions that are no part of
+ * a claim (the costs) move; a parameter by its place: what it is called is no part
+ * of a claim either. */
+static uint64_t mix_expr(uint64_t h, const struct kernel *k, const struct expr *e)
 {
 	for (int i = 0; i < e->n; i++) {
+		int slot = expr_slot(e, i);
+		const char *name = slot < 0 ? NULL : k->symbols.name[slot];
+		int param = name ? kernel_param_index(k, name) : -1;
+
 		h = rng_mix2(h, e->ops[i].code);
-		h = rng_mix2(h, (uint64_t)e->ops[i].value);
+		h = rng_mix2(h, param >= 0 ? (uint64_t)param
+		                : name     ? hash_str(name)
+		                           : (uint64_t)e->ops[i].value);
 	}
 	return rng_mix2(h, (uint64_t)e->n);
 }
@@ -107,19 +116,12 @@ static void hash_label(struct label *l)
 	}
 	for (int i = 0; k->needs[i]; i++)
 		h = rng_mix2(h, hash_str(k->needs[i]));
-	/* Names of an expression are slots, in the order of their first use; what a
-	 * parameter is called is no part of a claim. */
-	for (int i = 0; i < k->symbols.n; i++) {
-		int param = kernel_param_index(k, k->symbols.name[i]);
-
-		h = rng_mix2(h, param >= 0 ? (uint64_t)param : hash_str(k->symbols.name[i]));
-	}
 	if (l->kind == LABEL_VERIFIES || l->kind == LABEL_WRONG) {
 		for (int i = 0; i < k->n_legal; i++)
-			h = mix_expr(h, &k->legal[i]);
+			h = mix_expr(h, k, &k->legal[i]);
 	}
 	if (l->fault) {
-		h = mix_expr(rng_mix2(h, hash_str(l->fault->name)), &l->fault->when);
+		h = mix_expr(rng_mix2(h, hash_str(l->fault->name)), k, &l->fault->when);
 		if (l->fault->says)
 			h = rng_mix2(h, hash_str(l->fault->says) + (uint64_t)l->fault->says_offset);
 	}

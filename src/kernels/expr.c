@@ -348,6 +348,11 @@ static bool apply(enum code code, int64_t a, int64_t b, int64_t *r)
 	return true;
 }
 
+int expr_slot(const struct expr *e, int i)
+{
+	return e->ops[i].code == X_VAR ? (int)e->ops[i].value : -1;
+}
+
 bool expr_eval(const struct expr *e, const int64_t *values, int64_t *out)
 {
 	int64_t stack[MAX_STACK + 1];

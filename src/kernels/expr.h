@@ -37,6 +37,9 @@ int symbols_slot(struct symbols *s, const char *name, int len);
 const char *expr_compile(const char *text, int len, struct symbols *s, struct expr *out);
 void expr_free(struct expr *e);
 
+/* The slot that instruction i reads; -1 if it reads none. */
+int expr_slot(const struct expr *e, int i);
+
 /* values[slot] for each symbol. False on overflow or division by zero (and
  * *out is 0). && || ?: evaluate only what they need, as in C. */
 bool expr_eval(const struct expr *e, const int64_t *values, int64_t *out);

@@ -25,6 +25,26 @@ static void equals(const char *text, int64_t want)
 	expr_free(&e);
 }
 
+/* The names that an expression reads, in order. */
+static void reads(const char *text, const char *want)
+{
+	struct expr e;
+	char got[100] = "";
+
+	if (!expr_compile(text, (int)strlen(text), &symbols, &e)) {
+		for (int i = 0; i < e.n; i++) {
+			int slot = expr_slot(&e, i);
+
+			if (slot >= 0) {
+				strcat(got, symbols.name[slot]);
+				strcat(got, " ");
+			}
+		}
+	}
+	check(strcmp(got, want) == 0, "'%s' reads '%s'", text, got);
+	expr_free(&e);
+}
+
 static void fails(const char *text)
 {
 	struct expr e;
@@ -76,6 +96,8 @@ int main(void)
 	equals("pow2(128)", 128);
 	equals("max(min(1,2),min(3,4))", 3);
 	equals("(K==100)*10+(K!=100)", 10);
+	reads("1+2*64", "");
+	reads("K>=64&&BK<K?cdiv(K,BK):7", "K BK K K BK ");
 	fails("1/0");
 	fails("K%(BK-64)");
 	fails("big*4");
