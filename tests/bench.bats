@@ -128,10 +128,10 @@ gpu() {
 
 @test "what a candidate prints reaches neither stdout nor a row" {
 	tool nvcc
-	status 0 answers --candidates <(rows 10)
+	status 0 answers --cache "$BATS_TEST_TMPDIR/cache" --candidates <(rows 10)
 	(($(wc -l <"$out") == 1))
 	jq -e '.bench.ms == 0.0102' "$out"
-	grep -q '"ms":1e-9' "$BATS_FILE_TMPDIR/cache/worker.log"
+	grep -q '"ms":1e-9' "$BATS_TEST_TMPDIR/cache/worker.log"
 }
 
 @test "--done leaves out what is answered; infrastructure errors are asked again; a torn line does no harm" {
