@@ -162,6 +162,8 @@ gpu-best: bench
 	@mv $(BUILD)/best/h200_best.jsonl $(BUILD)/best/h200_peers.jsonl $(MEASURED)
 gpu-report:
 	@src/etc/gpu_report.sh $(MEASURED)/h200_peers.jsonl $(MEASURED)/h200_best.jsonl $(MEASURED)/h200_sweep.jsonl
+	@echo
+	@src/etc/noise_report.sh $(MEASURED)/h200_noise.jsonl
 
 ifeq ($(origin NVCC),undefined)
 NVCC := $(firstword $(wildcard $(addsuffix /nvcc,$(subst :, ,$(PATH)) /usr/local/cuda/bin)))
@@ -288,7 +290,7 @@ help:
 #: make labels     prove on an H200 what the kernel files claim, as far as it changed
 #: make sanitize   every variant under compute-sanitizer, on a GPU
 #: make gpu-best   measure the fastest known configurations beside PyTorch's operators
-#: make gpu-report the README's table of measured kernels, from data/measured
+#: make gpu-report the README's tables of measured kernels, from data/measured
 #: make dataset    build the data set into data/
 #: make shard SHARD=7           (or data/batches/batch_007.jsonl) one batch alone
 #: make validate   lint and check sums of the whole set; silent when all is well

@@ -133,6 +133,57 @@ render() {
 	judge
 }
 
+# illegal FILE ARCH NAME=VALUE…: a legal line of the file is false for them. Bash reads C's
+# expressions; lines that call a function or ask for the arch are passed over.
+illegal() {
+	local file=$1 arch=${2//[!0-9]/} line assignment
+	for assignment in "${@:3}"; do local "$assignment"; done
+	while read -r line; do
+		((line)) || return 0
+	done < <(sed -n 's|^//! legal ||p' "$ROOT/src/kernels/$file" | grep -vE '(min|max|cdiv|pow2)\(|arch')
+	return 1
+}
+
+bytes() {
+	case $1 in
+	fp32) echo 4 ;;
+	fp16 | bf16) echo 2 ;;
+	*) echo 1 ;;
+	esac
+}
+
+@test "a launcher refuses the parameters that its file calls illegal, before it asks for a GPU" {
+	tool nvcc
+	# A step from the legal candidates of a task, of each variant the first that its file forbids.
+	taskgen -n 102 --ops int4_gemv,kv_append,mamba_scan,nucleus_sample,rmsnorm,rope,topk_sample >"$BATS_TEST_TMPDIR/tasks"
+	space "$BATS_TEST_TMPDIR/tasks" | jq -n -r --slurpfile tasks "$BATS_TEST_TMPDIR/tasks" \
+		--slurpfile kernels "$BATS_FILE_TMPDIR/kernels" '
+		def at: "\(.op) \(.impl) \(.dtype) \(.gpu) \(.shape)";
+		def list: to_entries | map("\(.key)=\(.value)") | join(",");
+		($kernels | map({key: "\(.op) \(.variant) \(.impl)", value: .}) | from_entries) as $kernel
+		| ($tasks | map({key: at, value: .task.signature}) | from_entries) as $signature
+		| reduce (inputs | select(.impl == "cuda")) as $c ({}; .[$c | "\(at) \(.variant)"] += [$c])
+		| .[] | .[0] as $c | (map({key: (.params | tojson), value: true}) | from_entries) as $legal
+		| $kernel["\($c.op) \($c.variant) \($c.impl)"] as $k | .[:40] | map(.params) | unique[] as $from
+		| $k.params | to_entries[] | .key as $name | .value[]
+		| ($from + {($name): .}) as $params | select($legal[$params | tojson] | not)
+		| [$c.op, $c.variant, $k.file, $c.dtype, $c.arch, ($params | list),
+			($signature[$c | at] | split("*") | length - 2 | tostring), ($c.shape | list)]
+		| join("|")' >"$BATS_TEST_TMPDIR/illegal"
+	local op variant file dtype arch params pointers shape axes sets seen=' ' asked=0
+	while IFS='|' read -r op variant file dtype arch params pointers shape; do
+		[[ $seen != *" $file "* ]] || continue
+		IFS=, read -r -a axes <<<"$shape"
+		IFS=, read -r -a sets <<<"$params"
+		illegal "$file" "$arch" e="$(bytes "$dtype")" "${axes[@]}" "${sets[@]}" || continue
+		seen+="$file "
+		asked=$((asked + 1))
+		job declines "$(render "$op" "$variant" cuda --dtype "$dtype" --params "$params")" "$arch" "$op" "$pointers" "${axes[@]#*=}"
+	done <"$BATS_TEST_TMPDIR/illegal"
+	((asked >= 8)) || fail "only $asked asked"
+	judge
+}
+
 @test "every compile fault gives its message on its line" {
 	tool nvcc
 	jq -r 'select(.impl == "cuda") | . as $k | .faults[] | select(.kind == "compile")

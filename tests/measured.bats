@@ -44,7 +44,22 @@ setup_file() {
 @test "model_error.sh: its figures over all rows are those of the rows" {
 	BIN=$BIN status 0 "$ROOT/src/etc/model_error.sh" "$BEST"
 	local n median
-	read -r n median < <(jq -c 'select(.status == "ok") | . + {was: .bench.ms}' "$BEST" | simulate -q --candidates |
+	read -r n median < <(jq -c --argjson least "$(jq -s 'map(.provenance.floor_ms | numbers) | min' "$BEST")" \
+		'select(.status == "ok") | . + {was: (.bench.ms - (.provenance.floor_ms // $least) + $least)}' "$BEST" | simulate -q --candidates |
 		jq -n -r '[inputs | (.bench.ms / .was - 1) | fabs] | "\(length) \(sort[(length - 1) / 2 | floor] * 1000 | round / 10)"')
 	[[ $(awk '$1 == "all" { print $2, $3 }' "$out") == "$n $median" ]] || fail "$(tail -1 "$out") not $n $median"
+}
+
+@test "noise_report.sh: medians of what was put in, per class, and machines told apart by a pause" {
+	# One kernel, two blocks each of two processes on one machine, one of another an hour later.
+	jq -n -c '[[0, 1, 1, 0, 100], [0, 1, 2, 1000, 102], [5, 2, 1, 0, 101], [6, 2, 2, 1000, 101], [70, 1, 1, 0, 110]][]
+		| {op: "rope", variant: "naive", shape: {T: 1}, params: {}, target_ms: 0.03, process: .[1], block: .[2], gap_ms: .[3],
+			ms: [.[4], .[4], .[4]], date: (1764547200 + 60 * .[0] | todate)}' >"$BATS_TEST_TMPDIR/noise"
+	status 0 "$ROOT/src/etc/noise_report.sh" "$BATS_TEST_TMPDIR/noise"
+	# Of two numbers the median is the lower: blocks lie 2 and 0 percent apart, processes 100 and 101, machines 101 and
+	# 110, and what ran after a pause 101 by 100.
+	[[ $(tail -n 1 "$out") == '| 30 us | 1, 5 | 0 | 0 | 1 | 8.91 | 1 |' ]] || fail "$(tail -n 1 "$out")"
+	status 1 "$ROOT/src/etc/noise_report.sh" /dev/null
+	status 0 "$ROOT/src/etc/noise_report.sh" "$ROOT/data/measured/h200_noise.jsonl"
+	[[ $(wc -l <"$ROOT/data/measured/h200_noise.jsonl") == $(awk -F '[|,]' 'NR > 2 { n += $4 } END { print n }' "$out") ]]
 }

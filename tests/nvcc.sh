@@ -3,6 +3,7 @@
 # nvcc.sh refuses FILE ARCH     : it does not
 # nvcc.sh reads FILE ARCH       : the front end takes it without a word
 # nvcc.sh says FILE ARCH LINE MESSAGE : the first error is MESSAGE on LINE
+# nvcc.sh declines FILE ARCH LAUNCHER POINTERS AXIS… : its launcher refuses that shape
 # nvcc.sh python FILE LINE KIND : the same of py_compile; LINE 0: it compiles
 # One line on stdout where that is not so. A job of kernels.bats.
 set -euo pipefail
@@ -47,6 +48,13 @@ says)
 	fi
 	got=$(sed -n "s|^${file//|/.}(\([0-9]*\)): error: |\1: |p" "$tmp/log" | sed -n 1p)
 	[[ $got == "$2: $3" ]] || echo "$name ($1): expected '$2: $3', got '${got:-$(sed -n 1p "$tmp/log")}'"
+	;;
+declines)
+	# 801 is cudaErrorNotSupported.
+	nvcc -std=c++17 -gencode "arch=compute_${1#sm_},code=$1" -Xcicc -O0 -Xptxas -O0 -DLAUNCHER="$2" "$file" \
+		"${0%/*}/declines.c" -o "$tmp/x" >"$tmp/log" 2>&1 || true
+	got=$("$tmp/x" "${@:3}" 2>&1 || true)
+	[[ $got == 801 ]] || echo "$name ($1): ${*:2} gives '${got:-$(head -n 1 "$tmp/log")}', not 801"
 	;;
 python)
 	got=0

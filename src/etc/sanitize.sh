@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# sanitize.sh LABELS [memcheck|racecheck]: every CUDA variant in every dtype, at the
-# smallest shape that its label names, verified under compute-sanitizer. racecheck
-# sees ordinary loads and stores of shared memory alone, so what copies
-# asynchronously is left out of it. Needs a GPU; exit status 1 if anything is found.
+# sanitize.sh LABELS [memcheck|racecheck [BENCH-OPTION…]]: every CUDA variant in every dtype,
+# at the smallest shape that its label names, verified under compute-sanitizer. racecheck
+# sees ordinary loads and stores of shared memory alone, so what copies asynchronously is
+# left out of it. Needs a GPU; exit status 1 if anything is found.
 set -euo pipefail
 export PATH=${BIN:-$PWD/bin}:$PATH LC_ALL=C
 labels=$1 tool=${2-memcheck}
@@ -24,13 +24,14 @@ cat >"$tmp/worker" <<END
 exec '$sanitizer' --tool $tool --print-limit 3 --log-file '$tmp/log.%p' '$worker' "\$@"
 END
 chmod +x "$tmp/worker"
-bench -q --candidates --verify-only --worker "$tmp/worker" --deadline 120 "$tmp/candidates" >"$tmp/rows"
+bench -q --candidates --verify-only --worker "$tmp/worker" --deadline 120 "${@:3}" \
+	"$tmp/candidates" >"$tmp/rows"
 jq -r 'select(.status != "ok") | "\(.op)/\(.variant) as \(.dtype): \(.status) \(.provenance.note)"' "$tmp/rows" >"$tmp/found"
 logs=("$tmp"/log.*)
 [[ -e ${logs[0]} ]] || { echo "sanitize.sh: $tool has left no log" >&2; exit 3; }
 # The header and a summary of nothing are no finding.
 cat "${logs[@]}" | grep -vE '^=+ (COMPUTE-SANITIZER|(ERROR|RACECHECK) SUMMARY: 0 .*)?$' >>"$tmp/found" || true
 head -n 100 "$tmp/found"
-printf '%s: %d candidates under %s, %s\n' "${0##*/}" "$(wc -l <"$tmp/rows")" "$tool" \
+printf '%s: %d of %d candidates under %s, %s\n' "${0##*/}" "$(wc -l <"$tmp/rows")" "$(wc -l <"$tmp/candidates")" "$tool" \
 	"$([[ -s $tmp/found ]] && echo 'not clean' || echo clean)" >&2
 [[ ! -s $tmp/found ]]

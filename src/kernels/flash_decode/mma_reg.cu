@@ -8,7 +8,7 @@
 //! says index_scope: expression must have pointer-to-object type but it has type "float"
 //! says kernel_name: identifier "split_kernel" is undefined
 //! legal D == 64 || D == 128 || D == 256
-//! kernel grid=B*HKV*cdiv(H/HKV,kRows)*kSplits block=32*kWarps smem=kRows*(8*kWarps+4*D)+4 regs=10+10*e+D*(12+e)/16+(kKeys/16-1)*(8+D*e/4)+(kRows/8-1)*(10+D*2/5) read=2*S*D*e*B*HKV*cdiv(H/HKV,kRows) once=2*B*HKV*S*D*e write=4*B*H*kSplits*D inflight=kWarps*kKeys*D*e*3/2 ops=B*HKV*cdiv(H/HKV,kRows)*S*(D*(e+2/e)/2+160) chain=S/(kSplits*kWarps*kKeys)*(LAT+kKeys*D/8)+LAT+600+kSplits*60
+//! kernel grid=B*HKV*cdiv(H/HKV,kRows)*kSplits block=32*kWarps smem=max(4*kWarps*kRows*(D+4),8*kRows*kSplits)+8*kWarps*kRows+4 regs=10+10*e+D*(12+e)/16+(kKeys/16-1)*(8+D*e/4)+(kRows/8-1)*(10+D*2/5) read=2*S*D*e*B*HKV*cdiv(H/HKV,kRows) once=2*B*HKV*S*D*e write=4*B*H*kSplits*D inflight=kWarps*kKeys*D*e*3/2 ops=B*HKV*cdiv(H/HKV,kRows)*S*(D*(e+2/e)/2+160) chain=S/(kSplits*kWarps*kKeys)*(LAT+kKeys*D/8)+LAT+500+(kSplits>1)*(3*LATL2+kSplits*8)
 //! dtype bf16: #include <cuda_bf16.h>
 //! dtype fp8: #include <cuda_fp8.h>
 #include <cuda_fp16.h>
@@ -66,6 +66,13 @@ static __device__ __forceinline__ uint32_t zip(const uint4 &a, const uint4 &b, i
   }
 }
 
+static __device__ __forceinline__ void add(float4 &to, const float4 &x, float w) {
+  to.x += w * x.x, to.y += w * x.y, to.z += w * x.z, to.w += w * x.w;
+}
+static __device__ __forceinline__ void store(elem *to, const float4 &x, float by) {
+  *reinterpret_cast<uint2 *>(to) = make_uint2(pack(x.x * by, x.y * by), pack(x.z * by, x.w * by));
+}
+
 template <int D>
 static __global__ void __launch_bounds__(32 * kWarps)
     decode_kernel(const elem *__restrict__ q, const kv_elem *__restrict__ k, const kv_elem *__restrict__ v,
@@ -77,7 +84,10 @@ static __global__ void __launch_bounds__(32 * kWarps)
   constexpr int kRun = kVec < D / 8 ? kVec : D / 8;  // consecutive dims of V per lane
   constexpr int kRuns = D / (8 * kRun);
   constexpr int kGroups = kKeys / 16;
-  __shared__ float sm_m[kWarps][kRows], sm_l[kWarps][kRows], sm_o[kRows][D];
+  constexpr int kPitch = D + 4;
+  extern __shared__ float4 sm_dynamic[];
+  float *sm_o = reinterpret_cast<float *>(sm_dynamic);  // [kWarps][kRows][kPitch], then the slices' maxima and sums
+  __shared__ float sm_m[kWarps][kRows], sm_l[kWarps][kRows];
   __shared__ unsigned sm_last;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, c = lane % 4;
   const int group = H / HKV, head_blocks = (group + kRows - 1) / kRows;
@@ -210,7 +220,7 @@ static __global__ void __launch_bounds__(32 * kWarps)
         }
   }
 
-  // Join the warps: common maximum, then each warp adds its rescaled columns in turn.
+  // Join the warps: rescaled to a common maximum each lays its columns down, and all threads sum them together.
 #pragma unroll
   for (int i = 0; i < 2 * kCols; ++i) {
     float &x = l[i / 2][i % 2];
@@ -219,35 +229,33 @@ static __global__ void __launch_bounds__(32 * kWarps)
     if (g == 0) sm_m[warp][i / 2 * 8 + 2 * c + i % 2] = m[i / 2][i % 2];
   }
   __syncthreads();
-  float weight[kCols][2];
 #pragma unroll
   for (int i = 0; i < 2 * kCols; ++i) {
-    const int h = i / 2 * 8 + 2 * c + i % 2;
+    const int r = i / 2, e = i % 2, h = 8 * r + 2 * c + e;
     float top = kNoKey;
     for (int w = 0; w < kWarps; ++w) top = fmaxf(top, sm_m[w][h]);
-    weight[i / 2][i % 2] = exp2f(m[i / 2][i % 2] - top);
-    if (g == 0) sm_l[warp][h] = l[i / 2][i % 2] * weight[i / 2][i % 2];
-  }
-  for (int w = 0; w < kWarps; ++w) {
-    if (warp == w)
+    const float weight = exp2f(m[r][e] - top);
+    if (g == 0) sm_l[warp][h] = l[r][e] * weight;
 #pragma unroll
-      for (int i = 0; i < kRuns * kRun * kCols * 2; ++i) {
-        const int e = i % 2, r = i / 2 % kCols, t = i / (2 * kCols) % kRun, run = i / (2 * kCols * kRun);
-        float &dst = sm_o[8 * r + 2 * c + e][8 * kRun * run + kRun * g + t];
-        const float x = acc[run][t / 2][r][t % 2 * 2 + e] * weight[r][e];
-        dst = w == 0 ? x : dst + x;
-      }
-    __syncthreads();
+    for (int j = 0; j < kRuns * kRun; j += 4) {
+      const float(*y)[kCols][4] = &acc[j / kRun][j % kRun / 2];
+      *reinterpret_cast<float4 *>(&sm_o[(warp * kRows + h) * kPitch + 8 * kRun * (j / kRun) + kRun * g + j % kRun]) =
+          make_float4(y[0][r][e] * weight, y[0][r][2 + e] * weight, y[1][r][e] * weight, y[1][r][2 + e] * weight);
+    }
   }
-  for (int i = threadIdx.x; i < heads * D; i += 32 * kWarps) {
-    const int r = i / D, d = i % D;
+  __syncthreads();
+  for (int i = threadIdx.x; i < heads * D / 4; i += 32 * kWarps) {
+    const int r = i / (D / 4), d = i % (D / 4) * 4;
     float sum = 0.0f, high = kNoKey;
     for (int w = 0; w < kWarps; ++w) sum += sm_l[w][r], high = fmaxf(high, sm_m[w][r]);
+    float4 all = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+#pragma unroll
+    for (int w = 0; w < kWarps; ++w) add(all, *reinterpret_cast<float4 *>(&sm_o[(w * kRows + r) * kPitch + d]), 1.0f);
     const size_t row = row0 + r * row_step;
     if constexpr (kSplits == 1) {
-      o[row * D + d] = elem(sm_o[r][d] / sum * v_scale);
+      store(&o[row * D + d], all, v_scale / sum);
     } else {
-      part_o[(row * kSplits + blockIdx.y) * D + d] = sm_o[r][d];
+      *reinterpret_cast<float4 *>(&part_o[(row * kSplits + blockIdx.y) * D + d]) = all;
       if (d == 0) part_ml[row * kSplits + blockIdx.y] = make_float2(high, sum);
     }
   }
@@ -259,19 +267,25 @@ static __global__ void __launch_bounds__(32 * kWarps)
     if (!sm_last) return;
     __threadfence();
     if (threadIdx.x == 0) ticket[blockIdx.x] = 0;  // ready for the next call
-    for (int i = threadIdx.x; i < heads * D; i += 32 * kWarps) {
-      const size_t row = row0 + i / D * row_step;
-      float high = kNoKey, sum = 0.0f, out = 0.0f;
-      for (int s = 0; s < kSplits; ++s) high = fmaxf(high, __ldcg(&part_ml[row * kSplits + s]).x);
-#pragma unroll 4
+    float2 *ml = reinterpret_cast<float2 *>(sm_o);
+    for (int i = threadIdx.x; i < heads * kSplits; i += 32 * kWarps)
+      ml[i] = __ldcg(&part_ml[(row0 + i / kSplits * row_step) * (size_t)kSplits + i % kSplits]);
+    __syncthreads();
+    for (int i = threadIdx.x; i < heads * D / 4; i += 32 * kWarps) {
+      const int r = i / (D / 4), d = i % (D / 4) * 4;
+      const size_t row = row0 + r * row_step;
+      float high = kNoKey, sum = 0.0f;
+      for (int s = 0; s < kSplits; ++s) high = fmaxf(high, ml[r * kSplits + s].x);
+      float4 out = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+#pragma unroll 16
       for (int s = 0; s < kSplits; ++s) {
-        const float2 ml = __ldcg(&part_ml[row * kSplits + s]);
-        //! fault split_weight wrong when kSplits >= 2 && S > kKeys: const float w = ml.y > 0.0f ? 1.0f : 0.0f;
-        const float w = exp2f(ml.x - high);
-        sum += w * ml.y;
-        out += w * __ldcg(&part_o[(row * kSplits + s) * D + i % D]);
+        const float2 slice = ml[r * kSplits + s];
+        //! fault split_weight wrong when kSplits >= 2 && S > kKeys: const float w = slice.y > 0.0f ? 1.0f : 0.0f;
+        const float w = exp2f(slice.x - high);
+        sum += w * slice.y;
+        add(out, __ldcg(reinterpret_cast<const float4 *>(&part_o[(row * kSplits + s) * D + d])), w);
       }
-      o[row * D + i % D] = elem(out / sum * v_scale);
+      store(&o[row * D + d], out, v_scale / sum);
     }
   }
 }
@@ -295,8 +309,13 @@ extern "C" cudaError_t flash_decode(const elem *q, const kv_elem *k, const kv_el
   float2 *part_ml = reinterpret_cast<float2 *>(ticket + (blocks + 63) / 64 * 64);
   float *part_o = reinterpret_cast<float *>(part_ml + (size_t)B * H * kSplits);
   //! fault kernel_name compile: const auto kernel = D == 64 ? split_kernel<64> : D == 128 ? split_kernel<128> : split_kernel<256>;
+  //! fault kernel_name compile: const auto kernel = D == 64 ? split_kernel<64> : D == 128 ? split_kernel<128> : split_kernel<256>;
   const auto kernel = D == 64 ? decode_kernel<64> : D == 128 ? decode_kernel<128> : decode_kernel<256>;
-  kernel<<<dim3(blocks, kSplits), 32 * kWarps, 0, stream>>>(q, k, v, o, ticket, part_ml, part_o, H, HKV, S, scale,
-                                                            v_scale);
+  const int columns = kWarps * kRows * (D + 4) * (int)sizeof(float), slices = kRows * kSplits * (int)sizeof(float2);
+  const int smem = columns > slices ? columns : slices;
+  const cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, smem);
+  if (e != cudaSuccess) return e;
+  kernel<<<dim3(blocks, kSplits), 32 * kWarps, smem, stream>>>(q, k, v, o, ticket, part_ml, part_o, H, HKV, S, scale,
+                                                               v_scale);
   return cudaGetLastError();
 }

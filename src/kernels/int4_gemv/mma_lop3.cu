@@ -25,7 +25,7 @@ constexpr int kAhead = 4;   // blocks of 128 k on their way per warp
 //! param 1 2 3
 constexpr int kBlocks = 2;  // blocks per SM
 constexpr int kThreads = kWarps * 32;
-constexpr int kSlots = kWarps / kSplit;        // tiles of 16 rows per block
+constexpr int kSlots = kSplit < kWarps ? kWarps / kSplit : 1;  // tiles of 16 rows per block
 constexpr int kColumns = kTokens > 8 ? 2 : 1;  // tiles of 8 tokens
 constexpr int kSums = kTokens > 2 ? kTokens : 2;
 constexpr int kPitch = 20;  // floats per token of a partial tile
@@ -249,7 +249,8 @@ extern "C" cudaError_t int4_gemv(const __half* x, const uint8_t* w, const __half
                                  int G, void* workspace, size_t workspace_bytes, cudaStream_t stream) {
   (void)workspace;
   (void)workspace_bytes;
-  if (M < 1 || M > kTokens || K % G || K % 32 || N % 8 || kTokens * K > 98304) return cudaErrorNotSupported;
+  if (kSplit > kWarps || M < 1 || M > kTokens || kTokens * K > 98304) return cudaErrorNotSupported;
+  if (K % G || K % 32 || N % 8) return cudaErrorNotSupported;
   if (G != 32 && G != 64 && G != 128) return cudaErrorNotSupported;
   return (G == 128 ? launch<128> : G == 64 ? launch<64> : launch<32>)(x, w, s, y, M, N, K, stream);
 }
