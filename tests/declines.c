@@ -31,8 +31,8 @@ int main(int argc, char **argv)
 		return 2;
 	for (int i = 2; i < argc; i++)
 		a[n + i - 2] = atol(argv[i]);
-	printf("%d\n", LAUNCHER(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11],
-				a[12], a[13], a[14], a[15], a[16], a[17], a[18], a[19], a[20], a[21], a[22],
-				a[23]));
+	printf("%d\n", LAUNCHER(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10],
+	                        a[11], a[12], a[13], a[14], a[15], a[16], a[17], a[18], a[19],
+	                        a[20], a[21], a[22], a[23]));
 	return 0;
 }
