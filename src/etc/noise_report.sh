@@ -6,11 +6,10 @@
 set -euo pipefail
 [[ -s $1 ]] || { echo "noise_report.sh: no measurements in '$1'" >&2; exit 1; }
 jq -n -r '
-	def median: sort | .[(length - 1) / 2 | floor];
+	def median: map(values) | sort | if length == 0 then null else .[(length - 1) / 2 | floor] end;
 	def variation: (add / length) as $m | (map(. - $m | . * .) | add / (length - 1) | sqrt) / $m;
 	# How far the medians of groups of one kernel lie apart, over the kernels that have two groups.
-	def apart(group): [group_by(.kernel)[] | [group_by(group)[] | map(.ms) | median] | select(length > 1) | max / min - 1]
-		| if length == 0 then null else median end;
+	def apart(group): [group_by(.kernel)[] | [group_by(group)[] | map(.ms) | median] | select(length > 1) | max / min - 1] | median;
 	def percent: if . == null then "–" else . * 1e4 | round / 100 | tostring end;
 	(reduce ([inputs] | sort_by(.date))[] as $r ({machine: 0, last: 0, rows: []}; ($r.date | fromdate) as $t
 		| (if $t - .last > 1800 then .machine += 1 else . end) | .last = $t | .rows += [$r + {machine}]) | .rows)
@@ -21,10 +20,10 @@ jq -n -r '
 	  (group_by(.class)[]
 		| [if .[0].class < 1 then "\(.[0].class * 1000) us" else "\(.[0].class) ms" end,
 			"\(map(.kernel) | unique | length), \(length)", (map(.within) | median | percent),
-			(group_by([.machine, .process]) | map(apart(.block)) | map(select(.)) | if length == 0 then null else median end | percent),
-			(group_by(.machine) | map(apart(.process)) | map(select(.)) | if length == 0 then null else median end | percent),
+			(group_by([.machine, .process]) | map(apart(.block)) | median | percent),
+			(group_by(.machine) | map(apart(.process)) | median | percent),
 			(apart(.machine) | percent),
 			([group_by([.machine, .kernel])[] | [map(select(.gap == 0).ms), map(select(.gap >= 1000).ms)]
 				| select(all(length > 0)) | (.[1] | median) / (.[0] | median) - 1]
-				| if length == 0 then null else median end | percent)]
+				| median | percent)]
 		| "| \(join(" | ")) |")' "$1"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # perf.sh: how fast the programs are on this machine, side by side in one run,
 # and how the whole build compares with one pass of jq and of a bare cJSON loop
-# over its result. SCALE=10 also builds ten times as many episodes (needs 8 GB).
+# over its result. SCALE=10 also builds ten times as many episodes (needs 16 GB).
 set -euo pipefail
 export PATH=$BIN:$PATH LC_ALL=C
 # shellcheck disable=SC2153 # make exports it
@@ -56,9 +56,9 @@ timed bash -o pipefail -c "taskgen -n $rows | plan | simulate | score | reward"
 line 'the chain, a pipe' "$rows" "$(bytes "$d/out")"
 rm -f "$d/taskgen" "$d/plan" "$d/simulate" "$d/score" "$d/reward" "$d/space" "$d/out"
 
-# median EXPRESSION: over the lines `build jq cjson` of the runs, in seconds.
+# median EXPRESSION FILE: over the lines of FILE, in awk's fields.
 median() {
-	awk "{ print $1 }" "$d/runs" | sort -n | awk '{ r[NR] = $1 } END { print r[int((NR + 1) / 2)] }'
+	awk "{ print $1 }" "$2" | sort -n | awk '{ r[NR] = $1 } END { print r[int((NR + 1) / 2)] }'
 }
 
 # compare EPISODES PAIRS: the build, jq and cJSON over the same rows, one after
@@ -82,14 +82,26 @@ compare() {
 	done
 	rm -rf "$set"
 	# shellcheck disable=SC2016 # awk's fields
-	took=$(median '$1')
-	# shellcheck disable=SC2016
 	printf '# the build takes %.2f of the time of jq, %.2f of that of the cJSON loop (medians of %d)\n' \
-		"$(median '$1 / $2')" "$(median '$1 / $3')" "$2"
+		"$(median '$1 / $2' "$d/runs")" "$(median '$1 / $3' "$d/runs")" "$2"
 }
+
+# scale EPISODES TIMES: the small build and the large one in turn, and their medians. Each
+# writes where nothing was, so that what the kernel asks for fresh memory weighs on both alike.
+scale() {
+	local i n
+	for i in 1 2 3 4 5; do
+		n=$((i % 2 ? $1 : $1 * $2))
+		timed make --no-print-directory -f pipeline.mk BIN="$BIN" OUT="$d/set$i" EPISODES="$n" JOBS="$JOBS"
+		((i > 2)) || line "make dataset EPISODES=$n" "$n" "$(bytes "$d/set$i/episodes.jsonl")"
+		echo "$wall" >>"$d/runs.$n"
+	done
+	rm -rf "$d"/set?
+	# shellcheck disable=SC2016
+	printf '# %d times the episodes take %.1f times as long\n' "$2" \
+		"$(awk -v l="$(median '$1' "$d/runs.$(($1 * $2))")" -v s="$(median '$1' "$d/runs.$1")" 'BEGIN { print l / s }')"
+	rm -f "$d"/runs.*
+}
+
 compare 2400 "${PAIRS:-5}"
-if ((${SCALE:-1} > 1)); then
-	one=$took
-	compare $((2400 * SCALE)) 1
-	awk -v a="$one" -v b="$took" -v s="$SCALE" 'BEGIN { printf "# %d times the episodes take %.1f times as long\n", s, b / a }'
-fi
+((${SCALE:-1} == 1)) || scale 2400 "$SCALE"
